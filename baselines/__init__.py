@@ -1,0 +1,1 @@
+"""The methods that BARTER is compared with, one file each, on `methods`' interface."""

@@ -1,0 +1,1 @@
+"""The only place that measures: clock, memory, multiply-accumulates, telemetry, environment."""

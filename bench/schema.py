@@ -1,0 +1,159 @@
+"""The records: which tables there are, their columns, types, units and meaning. No torch here.
+
+A reader ignores columns that it does not know; a writer fills every column (null where a
+value does not apply). Rows are never left out: a run that failed is a row with a reason.
+"""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+SCHEMA_VERSION = 1
+
+OK, FAILED, SKIPPED = "ok", "failed", "skipped"
+STATUSES = (OK, FAILED, SKIPPED)
+
+WARM_UP = "warm_up"
+COLLECTING = "collecting"
+UPDATE = "update"
+DENSE_GRADIENT = "dense_gradient"
+FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, "recompile", "evaluation")
+"""Flags of a step; a step without any is ordinary."""
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: pa.DataType
+    meaning: str
+
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self.type, metadata={"meaning": self.meaning})
+
+
+_TEXT, _BOOL, _INT, _REAL = pa.string(), pa.bool_(), pa.int64(), pa.float64()
+_WIDTHS = pa.list_(pa.int32())
+_TEXTS = pa.list_(pa.string())
+
+RUNS = (
+    Column("run_id", _TEXT, "content hash of the run's configuration"),
+    Column("study", _TEXT, "name of the study"),
+    Column("workload", _TEXT, "model and data"),
+    Column("method", _TEXT, "sparse-training method"),
+    Column("density", _REAL, "target density; 1 for dense"),
+    Column("seed", _INT, "seed of initial weights, data order, augmentation and method"),
+    Column("total_steps", _INT, "optimizer steps of this run's schedule (T)"),
+    Column("full_schedule_steps", _INT, "optimizer steps of the workload's own full schedule"),
+    Column("schedule_shortened", _BOOL, "whether --steps replaced the workload's schedule"),
+    Column("batch_size", _INT, "images per optimizer step"),
+    Column("synthetic_data", _BOOL, "whether batches were generated: nothing can be learned"),
+    Column("config_json", _TEXT, "full configuration"),
+    Column("environment_json", _TEXT, "everything recorded about the machine"),
+    Column("device", _TEXT, "cpu, cuda or mps"),
+    Column("device_name", _TEXT, "model of the processor or GPU that ran the steps"),
+    Column("driver", _TEXT, "GPU driver; null without one"),
+    Column("torch_version", _TEXT, "torch"),
+    Column("threads", _INT, "intra-op threads"),
+    Column("tf32", _BOOL, "whether TF32 was allowed in matrix products"),
+    Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
+    Column("started_at", _TEXT, "UTC, ISO 8601"),
+    Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
+    Column("status", _TEXT, "ok, failed or skipped"),
+    Column("reason", _TEXT, "why a run is not ok; null otherwise"),
+    Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),
+    Column("is_dynamic", _BOOL, "whether the method is meant to change its topology"),
+    Column("realisation", _TEXT, "compact or masked"),
+    Column("update_order", _TEXT, "how a topology update stands to the optimizer step"),
+    Column("scheduled_head_transfers", _INT, "head transfers that the schedule asks for"),
+    Column("scheduled_channel_transfers", _INT, "channel transfers that the schedule asks for"),
+    Column("executed_head_transfers", _INT, "head transfers done"),
+    Column("executed_channel_transfers", _INT, "channel transfers done"),
+    Column("skipped_transfers", _INT, "scheduled transfers that found no receiver or no donor"),
+    Column("executed_updates", _INT, "steps whose topology update changed something"),
+    Column("budget_parameters", _INT, "parameters that the density allows, whole model"),
+    Column("active_parameters", _INT, "active parameters at the end"),
+    Column("active_parameters_min", _INT, "smallest number active at any update"),
+    Column("active_parameters_max", _INT, "largest number active at any update"),
+    Column("stored_parameters", _INT, "parameters physically stored in the exported model"),
+    Column("macs_forward_per_image", _INT, "executed algorithmic multiply-accumulates, forward"),
+    Column("macs_backward_per_image", _INT, "the same, backward"),
+    Column("macs_recomputed_per_image", _INT, "products that a fused backward repeats"),
+    Column("training_macs_total", _REAL, "forward plus backward of all steps done"),
+    Column("peak_allocated_bytes", _INT, "largest over all kinds of step"),
+    Column("peak_reserved_bytes", _INT, "the same, reserved by the allocator; null on CPU"),
+    Column("memory_source", _TEXT, "accounted (untimed pass over tensors) or allocator"),
+    Column("selected_step", _INT, "step of the validation-selected checkpoint"),
+    Column("test_loss", _REAL, "cross-entropy on the test split, selected checkpoint"),
+    Column("test_top1_percent", _REAL, "top-1 accuracy on the test split, selected checkpoint"),
+    Column("test_macro_f1_percent", _REAL, "macro-F1 on the test split, selected checkpoint"),
+    Column("test_images", _INT, "images in the test split"),
+)
+
+STEPS = (
+    Column("run_id", _TEXT, "the run"),
+    Column("step", _INT, "1-based optimizer step"),
+    Column("flags", _TEXTS, "kinds of this step; empty = ordinary"),
+    Column("step_ms", _REAL, "whole step: forward to end of topology update"),
+    Column("forward_ms", _REAL, "forward pass and loss"),
+    Column("backward_ms", _REAL, "backward pass and reading of scores"),
+    Column("optimizer_ms", _REAL, "optimizer step, weight decay, clearing of gradients"),
+    Column("topology_ms", _REAL, "topology update and re-imposed invariant"),
+    Column("loss", _REAL, "minibatch training loss"),
+    Column("learning_rate", _REAL, "learning rate of this step"),
+    Column("heads_per_layer", _WIDTHS, "active heads during this step's forward pass"),
+    Column("channels_per_layer", _WIDTHS, "active FFN channels, likewise"),
+    Column("training_macs", _INT, "forward plus backward multiply-accumulates of the minibatch"),
+    Column("peak_allocated_bytes", _INT, "peak of this step"),
+    Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
+)
+
+EVALS = (
+    Column("run_id", _TEXT, "the run"),
+    Column("step", _INT, "optimizer steps done"),
+    Column("split", _TEXT, "validation or test"),
+    Column("loss", _REAL, "cross-entropy"),
+    Column("top1_percent", _REAL, "top-1 accuracy"),
+    Column("macro_f1_percent", _REAL, "macro-averaged F1"),
+    Column("images", _INT, "images evaluated"),
+    Column("cumulative_training_macs", _REAL, "forward plus backward spent so far"),
+)
+
+UPDATES = (
+    Column("run_id", _TEXT, "the run"),
+    Column("step", _INT, "optimizer step after which it was attempted"),
+    Column("unit_type", _TEXT, "head, channel or weight"),
+    Column("executed", _BOOL, "whether it happened"),
+    Column("skip_reason", _TEXT, "why not; null if executed"),
+    Column("receiver_layer", _INT, "layer that gained a unit"),
+    Column("parent_unit", _INT, "cloned unit (index before)"),
+    Column("donor_layer", _INT, "layer that lost a unit"),
+    Column("donor_unit", _INT, "removed unit (index before)"),
+    Column("dropped", _INT, "entries or units dropped"),
+    Column("grown", _INT, "entries or units grown"),
+    Column("active_parameters", _INT, "active parameters after the step's updates"),
+)
+
+TELEMETRY = (
+    Column("run_id", _TEXT, "the run"),
+    Column("moment", _TEXT, "start or end of the run"),
+    Column("field", _TEXT, "what was read"),
+    Column("unit", _TEXT, "its unit"),
+    Column("value", _REAL, "the reading; null unless measured"),
+    Column("status", _TEXT, "measured, unsupported or absent"),
+)
+
+TABLES = {
+    "runs": RUNS,
+    "steps": STEPS,
+    "evals": EVALS,
+    "updates": UPDATES,
+    "telemetry": TELEMETRY,
+}
+
+
+def arrow_schema(table: str) -> pa.Schema:
+    """The table's pyarrow schema, with the schema version in its metadata (parquet footer)."""
+    return pa.schema(
+        [column.field() for column in TABLES[table]],
+        metadata={"schema_version": str(SCHEMA_VERSION), "table": table},
+    )

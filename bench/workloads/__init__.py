@@ -1,0 +1,1 @@
+"""Models, data and recipes that runs are made of."""

@@ -1,0 +1,81 @@
+"""The compact initial allocation: Static never changes it, BARTER starts from it."""
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any, ClassVar
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from methods.allocation import INITIAL_UNITS, RANDOM, initial_units
+from methods.base import Config, MethodContext, SparseMethod
+from methods.budget import spread, unit_budget
+from methods.compact import keep_in_layer, resize_layer
+from methods.units import UnitLayer
+
+
+@dataclass(frozen=True)
+class CompactConfig(Config):
+    initial_units: str = RANDOM
+    """Which dense units are kept: `random` (chosen) or `magnitude`."""
+    fan_in: str = "dense"
+    """`dense`: kept tensors have the dense model's scale (chosen). `compact`: output weights are
+    scaled by sqrt(dense width / width), as if initialised for the compact fan-in."""
+
+    def __post_init__(self) -> None:
+        if self.initial_units not in INITIAL_UNITS:
+            raise ValueError(f"initial_units is {self.initial_units!r}, not random or magnitude")
+        if self.fan_in not in ("dense", "compact"):
+            raise ValueError(f"fan_in is {self.fan_in!r}, not dense or compact")
+
+
+class CompactMethod(SparseMethod, ABC):
+    """A method whose tensors have exactly the shape of the active units."""
+
+    config_type: ClassVar[type[Config]] = CompactConfig
+    config: CompactConfig
+
+    def attach(self, model: nn.Module, optimizer: Optimizer, context: MethodContext) -> None:
+        super().attach(model, optimizer, context)
+        shape = context.shape
+        budget = unit_budget(shape, context.density)
+        self._allocate(self.head_layers, spread(budget.heads, shape.layers))
+        self._allocate(self.channel_layers, spread(budget.channels, shape.layers))
+
+    def _allocate(self, layers: tuple[UnitLayer, ...], widths: tuple[int, ...]) -> None:
+        kept = initial_units(layers, widths, self.config.initial_units, self.context.seed)
+        for layer, units in zip(layers, kept, strict=True):
+            dense_width = layer.width
+            if len(units) == dense_width:
+                continue
+            keep_in_layer(layer, self.optimizer, units)
+            if self.config.fan_in == "compact" and units:
+                for cut, parameter in layer.cuts():
+                    if cut.is_output:
+                        with torch.no_grad():
+                            parameter.mul_(sqrt(dense_width / len(units)))
+
+    def state_dict(self) -> dict[str, Any]:
+        topology = self.topology()
+        return {
+            "heads_per_layer": list(topology.heads_per_layer),
+            "channels_per_layer": list(topology.channels_per_layer),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for layers, key in (
+            (self.head_layers, "heads_per_layer"),
+            (self.channel_layers, "channels_per_layer"),
+        ):
+            for layer, width in zip(layers, state[key], strict=True):
+                if layer.width != width:
+                    resize_layer(layer, self.optimizer, width)
+
+
+class Static(CompactMethod):
+    """The compact initial allocation, never changed (specification, section 8)."""
+
+    name = "static"
