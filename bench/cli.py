@@ -1,5 +1,155 @@
-"""Placeholder replaced below."""
+"""The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench import __version__
+from bench.errors import UsageError
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Compares dynamic sparse training methods by what they really cost and really buy.",
+)
+
+StudyFile = Annotated[
+    Path | None, typer.Argument(metavar="[STUDY.toml]", help="study file; options override it")
+]
+Workload = Annotated[str | None, typer.Option(help="model and data, see `bench list`")]
+Methods = Annotated[str | None, typer.Option(help="comma-separated, see `bench list`")]
+Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
+Steps = Annotated[int | None, typer.Option(help="shorten the schedule to N optimizer steps")]
+BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]
+Results = Annotated[Path, typer.Option(help="folder of all studies")]
+
+DEFAULT_RESULTS = Path("results")
+
+
+@app.command()
+def run(
+    file: StudyFile = None,
+    workload: Workload = None,
+    methods: Methods = None,
+    density: Density = None,
+    seeds: Annotated[str | None, typer.Option(help="comma-separated")] = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
+    gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
+    study: Annotated[str | None, typer.Option(help="name under the results folder")] = None,
+    results: Results = DEFAULT_RESULTS,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
+) -> None:
+    """Train and time a study; finished runs are kept. Without options: the demo study."""
+    from bench.commands import run_command
+
+    given = {
+        "workload": workload,
+        "methods": methods,
+        "density": density,
+        "seeds": seeds,
+        "steps": steps,
+        "batch_size": batch_size,
+        "device": device,
+        "gpu": gpu,
+        "name": study,
+    }
+    raise typer.Exit(run_command(file, given, results, dry_run, Console()))
+
+
+@app.command()
+def report(
+    study: Annotated[str | None, typer.Argument(help="default: the latest study")] = None,
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """Render a study's tables and plots to the terminal and into its report folder."""
+    from bench.commands import report_command
+
+    report_command(study, results, Console())
+
+
+@app.command()
+def plan(
+    file: StudyFile = None,
+    workload: Workload = None,
+    methods: Methods = None,
+    density: Density = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print a list of rows")] = False,
+) -> None:
+    """Budgets, transfers, MACs and schedules of a study, without running it."""
+    from bench.commands import plan_command
+
+    given = {
+        "workload": workload,
+        "methods": methods,
+        "density": density,
+        "steps": steps,
+        "batch_size": batch_size,
+    }
+    plan_command(file, given, as_json, Console())
+
+
+@app.command("list")
+def list_() -> None:
+    """Methods and workloads."""
+    from bench.commands import list_command
+
+    list_command(Console())
+
+
+@app.command()
+def doctor(results: Results = DEFAULT_RESULTS) -> None:
+    """What this machine can measure, and what not."""
+    from bench.commands import doctor_command
+
+    doctor_command(results, Console())
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"bench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
 
 
 def main() -> None:
-    raise SystemExit(2)
+    """Console script. Exit codes: 0 fine, 1 some run failed, 2 usage, 130 interrupted."""
+    try:
+        code = app(standalone_mode=False)
+    except UsageError as error:
+        code = _complain(str(error))
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        code = 1
+    except Exception as error:
+        # typer brings its own copy of click's errors: known by what they can do.
+        if not hasattr(error, "format_message"):
+            raise
+        code = _complain(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
+    sys.exit(code or 0)
+
+
+def _complain(text: str) -> int:
+    print(f"bench: {' '.join(text.split())}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import torch
 
 from methods.chance import numpy_generator
+from methods.config import MAGNITUDE
 from methods.units import UnitLayer
-
-RANDOM, MAGNITUDE = "random", "magnitude"
-INITIAL_UNITS = (RANDOM, MAGNITUDE)
 
 
 def initial_units(

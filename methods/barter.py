@@ -7,14 +7,12 @@ with randomised selection (section 8 of the specification) differ in their choos
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from methods.base import (
-    Config,
     MethodContext,
     TopologyEvent,
     TopologyUpdate,
@@ -28,13 +26,13 @@ from methods.compact import (
     remove_from_layer,
     split_noise,
 )
+from methods.config import BarterConfig, Config
 from methods.optimizer_state import check_state
 from methods.pool import UnitPool
 from methods.schedule import (
     CHANNEL,
     HEAD,
     UNIT_TYPES,
-    Window,
     cooldown_steps,
     last_collecting_step,
     proposal_steps,
@@ -42,35 +40,8 @@ from methods.schedule import (
 )
 from methods.scores import ScoreCollector
 from methods.selection import ByScore, Chooser, Skipped, Transfer
-from methods.static import CompactConfig, CompactMethod
+from methods.static import CompactMethod
 from methods.units import UnitLayer
-
-
-@dataclass(frozen=True)
-class BarterConfig(CompactConfig):
-    beta: float = 0.99
-    """Decay of the running scores (paper)."""
-    window: Window = field(default_factory=Window)
-    """Part of the run in which the topology may change (paper)."""
-    transfer_multiplier: float = 1.0
-    """Scales the published number of transfers (paper, Table 16: 1 to 6)."""
-    noise_scale: float = 1e-3
-    """Split noise over the root mean square of the parent's output weights (chosen)."""
-    clone_state: str = "zero"
-    """Optimizer moments of parent and copy: `zero` (paper) or `inherit`."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0 <= self.beta < 1:
-            raise ValueError(f"beta is {self.beta}, not in [0, 1)")
-        if not 0 <= self.window.start < self.window.end <= 1:
-            raise ValueError(f"window is {self.window}, not 0 <= start < end <= 1")
-        if not self.transfer_multiplier > 0:
-            raise ValueError(f"transfer_multiplier is {self.transfer_multiplier}, not above 0")
-        if self.noise_scale < 0:
-            raise ValueError(f"noise_scale is {self.noise_scale}, below 0")
-        if self.clone_state not in ("zero", "inherit"):
-            raise ValueError(f"clone_state is {self.clone_state!r}, not zero or inherit")
 
 
 class _UnitTransfers:

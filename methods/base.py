@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from methods.budget import TransformerShape
+from methods.config import Config
 from methods.units import UnsupportedModelError, find_layers
 
 
@@ -39,7 +40,6 @@ class UpdateOrder(Enum):
 
     NEVER = "never"
     AFTER_OPTIMIZER_STEP = "after_optimizer_step"
-    REPLACES_OPTIMIZER_STEP = "replaces_optimizer_step"
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,6 @@ class MethodContext:
     process_group: Any = None
     """torch.distributed group over which scores must agree; None in a single process. Each
     rank's loss is then the mean of its own samples, as DistributedDataParallel expects."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """Hyperparameters of a method. Subclasses add fields; every default is the published rule
-    or, where none is published, marked as chosen."""
 
 
 class SparseMethod(ABC):

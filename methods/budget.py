@@ -89,22 +89,25 @@ def unit_budget(shape: TransformerShape, density: float) -> UnitBudget:
     if not 0 < density <= 1:
         raise BudgetError(f"density {density} is outside (0, 1]")
     budget = _counts(shape, exact(density))
-    if budget.heads < 1 or budget.channels < shape.layers:
+    if not _is_valid(shape, budget):
         raise BudgetError(
-            f"density {density} buys {budget.heads} heads and {budget.channels} channels; at least"
-            f" 1 head per model and 1 channel in each of {shape.layers} layers are needed"
-            f" (smallest density here: {smallest_density(shape)})"
+            f"density {density} buys {budget.heads} heads and {max(0, budget.channels)} channels;"
+            f" at least 1 head in the model and 1 channel in each of {shape.layers} layers are"
+            f" needed (densities from {smallest_density(shape)} on work)"
         )
     return budget
 
 
 def smallest_density(shape: TransformerShape) -> float:
-    """The smallest density, in thousandths, that buys a valid budget."""
-    for thousandths in range(1, 1001):
-        budget = _counts(shape, Fraction(thousandths, 1000))
-        if budget.heads >= 1 and budget.channels >= shape.layers:
-            return thousandths / 1000
-    raise BudgetError(f"no density buys a valid budget for {shape}")
+    """The smallest density, in thousandths, from which on every one buys a valid budget."""
+    works = 1000
+    while works > 1 and _is_valid(shape, _counts(shape, Fraction(works - 1, 1000))):
+        works -= 1
+    return works / 1000
+
+
+def _is_valid(shape: TransformerShape, budget: UnitBudget) -> bool:
+    return budget.heads >= 1 and budget.channels >= shape.layers
 
 
 def _counts(shape: TransformerShape, rho: Fraction) -> UnitBudget:
@@ -113,7 +116,8 @@ def _counts(shape: TransformerShape, rho: Fraction) -> UnitBudget:
     attention = attention_budget(shape, rho)
     heads = round_half_up(attention / head)
     channels = floor((attention + ffn_budget(shape, rho) - heads * head) / channel)
-    return UnitBudget(heads=heads, channels=channels)
+    # Near density 1, heads rounded down can leave more than all channels cost (chosen: cap).
+    return UnitBudget(heads=heads, channels=min(channels, shape.total_channels))
 
 
 def spread(total: int, layers: int) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from abc import ABC
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import sqrt
 from typing import Any, ClassVar
 
@@ -10,26 +9,12 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from methods.allocation import INITIAL_UNITS, RANDOM, initial_units
-from methods.base import Config, MethodContext, SparseMethod
+from methods.allocation import initial_units
+from methods.base import MethodContext, SparseMethod
 from methods.budget import spread, unit_budget
 from methods.compact import keep_in_layer, resize_layer
+from methods.config import CompactConfig, Config
 from methods.units import UnitLayer
-
-
-@dataclass(frozen=True)
-class CompactConfig(Config):
-    initial_units: str = RANDOM
-    """Which dense units are kept: `random` (chosen) or `magnitude`."""
-    fan_in: str = "dense"
-    """`dense`: kept tensors have the dense model's scale (chosen). `compact`: output weights are
-    scaled by sqrt(dense width / width), as if initialised for the compact fan-in."""
-
-    def __post_init__(self) -> None:
-        if self.initial_units not in INITIAL_UNITS:
-            raise ValueError(f"initial_units is {self.initial_units!r}, not random or magnitude")
-        if self.fan_in not in ("dense", "compact"):
-            raise ValueError(f"fan_in is {self.fan_in!r}, not dense or compact")
 
 
 class CompactMethod(SparseMethod, ABC):

@@ -1,0 +1,132 @@
+"""What a person sees while a study runs: live bars on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from bench.run_rows import Row
+from bench.runner import Display
+from bench.schema import OK
+from bench.spec import RunSpec
+
+_PLAIN_INTERVAL_S = 10.0
+
+
+def make_display(console: Console) -> Display:
+    """Bars where they can be drawn."""
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+def outcome_line(spec: RunSpec, row: Row) -> str:
+    """One finished run in one line."""
+    if row["status"] != OK:
+        return f"{spec.title}: {row['status']}: {row['reason']}"
+    parts = [f"{spec.title}: ok in {row['wall_s']:.1f} s"]
+    if row["test_top1_percent"] is not None:
+        parts.append(f"test top-1 {row['test_top1_percent']:.1f} %")
+    if row["is_dynamic"]:
+        parts.append(f"{row['executed_updates']} topology updates")
+    return ", ".join(parts)
+
+
+def _state(progress: Any) -> str:
+    accuracy = progress.validation_top1_percent
+    shown = "" if accuracy is None else f", validation {accuracy:.1f} %"
+    return f"loss {progress.loss:.3f}{shown}"
+
+
+class LiveDisplay:
+    """Two bars: all optimizer steps of the study, and those of the current run."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TextColumn("steps"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[state]}"),
+            console=console,
+            refresh_per_second=4,  # drawing must not take time from a timed step
+        )
+        self._study: TaskID
+        self._run: TaskID
+        self._runs: Sequence[RunSpec] = ()
+        self._ended = 0
+        self._steps_before = 0
+
+    def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
+        self._runs = runs
+        if finished:
+            self._bars.console.print(f"{finished} finished runs are kept")
+        total = sum(spec.total_steps for spec in runs)
+        self._study = self._bars.add_task("study", total=total, state=f"run 0 of {len(runs)}")
+        self._run = self._bars.add_task("", total=None, state="")
+        self._bars.start()
+
+    def run_started(self, spec: RunSpec) -> None:
+        self._bars.reset(
+            self._run, description=spec.title, total=spec.total_steps, state="starting"
+        )
+        state = f"run {self._ended + 1} of {len(self._runs)}"
+        self._bars.update(self._study, state=state)
+
+    def run_progress(self, progress: Any) -> None:
+        self._bars.update(self._run, completed=progress.step, state=_state(progress))
+        self._bars.update(self._study, completed=self._steps_before + progress.step)
+
+    def run_ended(self, spec: RunSpec, row: Row) -> None:
+        self._ended += 1
+        self._steps_before += spec.total_steps
+        self._bars.update(self._study, completed=self._steps_before)
+        self._bars.console.print(outcome_line(spec, row), highlight=False)
+
+    def end(self) -> None:
+        self._bars.stop()
+
+
+class PlainDisplay:
+    """A line when a run starts, every ten seconds, and when it ends."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._runs: Sequence[RunSpec] = ()
+        self._number = 0
+        self._said_at = 0.0
+
+    def _say(self, text: str) -> None:
+        prefix = f"[{self._number}/{len(self._runs)}] " if self._number else ""
+        self._console.print(prefix + text, highlight=False, markup=False, soft_wrap=True)
+
+    def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
+        self._runs = runs
+        self._say(f"{len(runs)} runs to do, {finished} finished runs are kept")
+
+    def run_started(self, spec: RunSpec) -> None:
+        self._number += 1
+        self._said_at = time.monotonic()
+        self._say(f"{spec.workload}: {spec.title}: {spec.total_steps} steps")
+
+    def run_progress(self, progress: Any) -> None:
+        if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
+            self._said_at = time.monotonic()
+            self._say(f"step {progress.step} of {progress.total_steps}, {_state(progress)}")
+
+    def run_ended(self, spec: RunSpec, row: Row) -> None:
+        self._say(outcome_line(spec, row))
+
+    def end(self) -> None:
+        pass

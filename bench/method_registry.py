@@ -1,0 +1,79 @@
+"""The methods there are. No torch here: a method's class is loaded when a run needs it."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from bench.errors import UsageError
+from methods.config import BarterConfig, CompactConfig, Config
+
+if TYPE_CHECKING:
+    from methods.base import SparseMethod
+
+
+@dataclass(frozen=True)
+class MethodInfo:
+    name: str
+    summary: str
+    target: str
+    """`module:Class` of the SparseMethod."""
+    config: type[Config] = Config
+    sparse: bool = True
+    """Whether a density means anything to it; dense runs once, at density 1."""
+
+    @property
+    def transfers(self) -> bool:
+        """Whether it moves units between layers on BARTER's schedule."""
+        return issubclass(self.config, BarterConfig)
+
+    def create(self, config: Config) -> "SparseMethod":
+        """The method itself; imports torch."""
+        module, _, name = self.target.partition(":")
+        return getattr(import_module(module), name)(config)
+
+
+_ALL = (
+    MethodInfo("dense", "the model as it is", "baselines.dense:Dense", sparse=False),
+    MethodInfo(
+        "static",
+        "compact initial allocation, never changed",
+        "methods.static:Static",
+        CompactConfig,
+    ),
+    MethodInfo(
+        "barter",
+        "compact; transfers heads and channels between layers by score",
+        "methods.barter:Barter",
+        BarterConfig,
+    ),
+    MethodInfo(
+        "barter-random-receiver",
+        "BARTER with receiver and clone parent drawn at random",
+        "methods.barter_random:BarterRandomReceiver",
+        BarterConfig,
+    ),
+    MethodInfo(
+        "barter-random-donor",
+        "BARTER with the donor drawn at random",
+        "methods.barter_random:BarterRandomDonor",
+        BarterConfig,
+    ),
+    MethodInfo(
+        "barter-random-pair",
+        "BARTER with receiver, parent and donor drawn at random",
+        "methods.barter_random:BarterRandomPair",
+        BarterConfig,
+    ),
+)
+
+METHODS = {info.name: info for info in _ALL}
+
+
+def get_method(name: str) -> MethodInfo:
+    """The method of that name; UsageError with the nearest one otherwise."""
+    if name not in METHODS:
+        near = get_close_matches(name, METHODS, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(METHODS)}"
+        raise UsageError(f"unknown method {name!r}; {hint}")
+    return METHODS[name]

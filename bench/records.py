@@ -1,0 +1,128 @@
+"""From a finished training to rows of the record tables."""
+
+import json
+from itertools import accumulate
+
+from bench.run_rows import Row
+from bench.schema import OK
+from bench.spec import RunSpec
+from bench.train import Training
+from bench.workloads.registry import get_workload
+from methods.budget import attention_budget, ffn_budget, unit_budget
+
+
+def finished_run(identity: Row, training: Training) -> dict[str, list[Row]]:
+    """All tables of a finished run, but for its environment and duration."""
+    steps = step_rows(training)
+    return {
+        "runs": [identity | summary(training, steps)],
+        "steps": steps,
+        "evals": evaluation_rows(training, steps),
+        "updates": training.updates,
+    }
+
+
+def step_rows(training: Training) -> list[Row]:
+    rows = []
+    for number, record in enumerate(training.steps, start=1):
+        assert record.times is not None, "a step was never read from the clock"
+        account = training.accounts[record.kind]
+        allocated, reserved = record.allocator_peak or (account.peak_allocated_bytes, None)
+        topology, spans = record.kind[0], record.times.spans
+        rows.append(
+            {
+                "step": number,
+                "flags": list(record.flags),
+                "step_ms": record.times.step_ms,
+                "forward_ms": spans["forward"],
+                "backward_ms": spans["backward"],
+                "optimizer_ms": spans["optimizer"],
+                "topology_ms": spans["topology"],
+                "loss": record.loss,
+                "learning_rate": record.learning_rate,
+                "heads_per_layer": list(topology.heads_per_layer),
+                "channels_per_layer": list(topology.channels_per_layer),
+                "training_macs": account.macs.training,
+                "peak_allocated_bytes": allocated,
+                "peak_reserved_bytes": reserved,
+            }
+        )
+    return rows
+
+
+def evaluation_rows(training: Training, steps: list[Row]) -> list[Row]:
+    """Evaluations with the compute spent until then."""
+    spent = list(accumulate(float(row["training_macs"]) for row in steps))
+    return [row | {"cumulative_training_macs": spent[row["step"] - 1]} for row in training.evals]
+
+
+def summary(training: Training, steps: list[Row]) -> Row:
+    """The runs row's figures."""
+    session, spec = training.session, training.session.spec
+    method, test = session.method, training.test
+    executed = [row for row in training.updates if row["executed"]]
+    scheduled = method.scheduled_transfers()
+    macs = training.accounts[training.steps[-1].kind].macs
+    reserved = [row["peak_reserved_bytes"] for row in steps if row["peak_reserved_bytes"]]
+    return {
+        "status": OK,
+        "reason": None,
+        "reason_codes": reason_codes(training),
+        "is_dynamic": method.is_dynamic,
+        "realisation": method.realisation,
+        "update_order": method.update_order.value,
+        "scheduled_head_transfers": scheduled.get("head"),
+        "scheduled_channel_transfers": scheduled.get("channel"),
+        "executed_head_transfers": _count(executed, "head") if scheduled else None,
+        "executed_channel_transfers": _count(executed, "channel") if scheduled else None,
+        "skipped_transfers": len(training.updates) - len(executed) if scheduled else None,
+        "executed_updates": len({row["step"] for row in executed}),
+        "budget_parameters": parameter_budget(spec),
+        "active_parameters": training.active_parameters[-1],
+        "active_parameters_min": min(training.active_parameters),
+        "active_parameters_max": max(training.active_parameters),
+        "stored_parameters": sum(p.numel() for p in training.exported.parameters()),
+        "macs_forward_per_image": macs.forward // spec.batch_size,
+        "macs_backward_per_image": macs.backward // spec.batch_size,
+        "macs_recomputed_per_image": macs.recomputed // spec.batch_size,
+        "training_macs_total": sum(float(row["training_macs"]) for row in steps),
+        "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in steps),
+        "peak_reserved_bytes": max(reserved, default=None),
+        "memory_source": "allocator" if session.device.type == "cuda" else "accounted",
+        "selected_step": training.selected[0] if training.selected else None,
+        "test_loss": test.loss if test else None,
+        "test_top1_percent": test.top1_percent if test else None,
+        "test_macro_f1_percent": test.macro_f1_percent if test else None,
+        "test_images": test.images if test else None,
+    }
+
+
+def reason_codes(training: Training) -> list[str]:
+    """Why the figures deserve caution."""
+    codes = {
+        "no_update_executed": training.session.method.is_dynamic
+        and not any(row["executed"] for row in training.updates),
+        "transfer_skipped": any(not row["executed"] for row in training.updates),
+        "synthetic_data": training.session.data.synthetic,
+    }
+    return [code for code, holds in codes.items() if holds]
+
+
+def parameter_budget(spec: RunSpec) -> int:
+    """Parameters of the whole model that the density allows: a masked model's active ones."""
+    shape = get_workload(spec.workload).shape
+    dense = shape.parameters(shape.blocks.total_heads, shape.blocks.total_channels)
+    full = unit_budget(shape.blocks, 1.0).parameters(shape.blocks)
+    active = attention_budget(shape.blocks, spec.density) + ffn_budget(shape.blocks, spec.density)
+    return dense - full + int(active)
+
+
+def environment_columns(environment: Row) -> Row:
+    """The columns of the runs table that describe the machine."""
+    names = ("device_name", "driver", "torch_version", "threads", "tf32", "git_commit")
+    columns = {name: environment.get(name) for name in names}
+    return columns | {"environment_json": json.dumps(environment, sort_keys=True)}
+
+
+def _count(rows: list[Row], unit_type: str) -> int:
+    return sum(row["unit_type"] == unit_type for row in rows)

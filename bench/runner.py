@@ -1,0 +1,140 @@
+"""Runs a study's runs, each in its own process, one after the other: nothing else may compute
+while a step is timed. This process never loads torch.
+"""
+
+import multiprocessing
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from typing import Any, Protocol
+
+from bench.run_rows import Row, failed_run, run_identity
+from bench.schema import OK
+from bench.spec import RunSpec
+from bench.store import StudyStore
+
+_STOP_TIMEOUT_S = 5.0
+
+
+class Display(Protocol):
+    """Shows a person what is going on."""
+
+    def begin(self, runs: Sequence[RunSpec], finished: int) -> None: ...
+    def run_started(self, spec: RunSpec) -> None: ...
+    def run_progress(self, progress: Any) -> None: ...
+    def run_ended(self, spec: RunSpec, row: Row) -> None: ...
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the runs that were asked for."""
+
+    rows: tuple[Row, ...]
+    """Those run now."""
+    already_finished: int
+
+    @property
+    def not_ok(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row["status"] != OK)
+
+
+def pending_runs(runs: Sequence[RunSpec], store: StudyStore) -> list[RunSpec]:
+    """Runs without a finished record; failed and skipped ones are tried again."""
+    done = {run_id for run_id, row in store.finished().items() if row["status"] == OK}
+    return [spec for spec in runs if spec.run_id not in done]
+
+
+def run_study(
+    runs: Sequence[RunSpec], store: StudyStore, device_index: int | None, display: Display
+) -> Outcome:
+    """Run what is not finished yet. Every run that was started leaves a row.
+
+    Raises:
+        KeyboardInterrupt: the run that was going on has been stopped and has left nothing;
+            those before it are recorded.
+    """
+    store.clean_partial()
+    pending = pending_runs(runs, store)
+    rows = []
+    display.begin(pending, len(runs) - len(pending))
+    try:
+        for spec in pending:
+            display.run_started(spec)
+            row = _run_in_process(spec, store, device_index, display)
+            rows.append(row)
+            display.run_ended(spec, row)
+    finally:
+        display.end()
+    return Outcome(tuple(rows), len(runs) - len(pending))
+
+
+def _run_in_process(
+    spec: RunSpec, store: StudyStore, device_index: int | None, display: Display
+) -> Row:
+    """One run; its row comes from its process, or says how that process died."""
+    for message in _messages(spec, store, device_index):
+        if isinstance(message, dict):
+            return message
+        if isinstance(message, int):
+            reason = f"its process died (exit code {message})"
+            if message == -9:
+                reason += "; killed, perhaps for lack of memory"
+            row = failed_run(run_identity(spec, store.study), reason)
+            store.write_run(spec.run_id, {"runs": [row]})
+            return row
+        display.run_progress(message)
+    raise AssertionError("a run ends with a row or an exit code")
+
+
+def _messages(spec: RunSpec, store: StudyStore, device_index: int | None) -> Iterator[Any]:
+    """What the run's process sends, then its exit code if it sent no row."""
+    # bench.worker is named, not imported: it would load torch here.
+    context = _context(spec.device)
+    receiver, sender = context.Pipe(duplex=False)
+    arguments = (spec, store, device_index, sender)
+    with _running(context.Process(target=_work, args=arguments, daemon=True)) as process:
+        sender.close()
+        while True:
+            wait([receiver, process.sentinel])
+            try:
+                while receiver.poll():
+                    yield receiver.recv()
+            except EOFError:
+                pass
+            if not process.is_alive():
+                process.join()
+                yield int(process.exitcode or 0)
+                return
+
+
+@contextmanager
+def _running(process: BaseProcess) -> Iterator[BaseProcess]:
+    """A started process that does not outlive its use."""
+    process.start()
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.join(_STOP_TIMEOUT_S)
+        if process.is_alive():
+            process.kill()
+            process.join()
+
+
+def _context(device: str) -> Any:
+    """On CPU workers are forked from a server that has imported torch once; a GPU driver does
+    not survive a fork, so there each is a fresh interpreter."""
+    if device == "cpu" and "forkserver" in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["bench.worker"])
+        return context
+    return multiprocessing.get_context("spawn")
+
+
+def _work(spec: RunSpec, store: StudyStore, device_index: int | None, sender: Any) -> None:
+    from bench.worker import Task, work
+
+    work(Task(spec, store, device_index), sender)

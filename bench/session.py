@@ -1,0 +1,81 @@
+"""One run's model, optimizer, method and data, and the training step that all methods share."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from torch.optim import Optimizer
+
+from bench.method_registry import get_method
+from bench.optimization import learning_rate, make_optimizer, step_with_decay
+from bench.spec import RunSpec
+from bench.workloads.build import build_model, load_data
+from bench.workloads.data import Data
+from bench.workloads.registry import get_workload
+from methods.base import MethodContext, SparseMethod, TopologyUpdate
+
+
+class StepClock(Protocol):
+    """Told where a step is; `bench.measure.clock.Clock` times it."""
+
+    def start_step(self) -> None: ...
+    def mark(self, name: str) -> None: ...
+
+
+@dataclass(frozen=True)
+class Session:
+    """Everything that a training step works on. One seed gives all methods the same dense
+    weights, data order and augmentation."""
+
+    spec: RunSpec
+    device: torch.device
+    model: nn.Module
+    optimizer: Optimizer
+    method: SparseMethod
+    data: Data
+
+    def train_step(
+        self, step: int, batch: tuple[Tensor, Tensor], clock: StepClock
+    ) -> tuple[Tensor, TopologyUpdate]:
+        """One optimizer step (1-based) and what follows it; never waits for the device.
+
+        Returns:
+            The minibatch loss (still on the device) and what changed in the topology.
+        """
+        images, targets = batch
+        recipe = self.spec.recipe
+        clock.start_step()
+        loss = cross_entropy(self.model(images), targets, label_smoothing=recipe.label_smoothing)
+        clock.mark("forward")
+        loss.backward()
+        self.method.after_backward(step)
+        clock.mark("backward")
+        rate = learning_rate(recipe, step, self.spec.total_steps)
+        step_with_decay(self.optimizer, recipe, rate)
+        clock.mark("optimizer")
+        update = self.method.update_topology(step)
+        self.method.after_step(step)
+        clock.mark("topology")
+        self.optimizer.zero_grad(set_to_none=True)
+        clock.mark("optimizer")
+        return loss.detach(), update
+
+
+def build_session(spec: RunSpec, device: torch.device) -> Session:
+    """Model and method from the run's seed, on `device`.
+
+    The global random state is seeded for what the model itself draws while it trains
+    (stochastic depth).
+    """
+    workload = get_workload(spec.workload)
+    model = build_model(workload, spec.seed).to(device)
+    optimizer = make_optimizer(model, spec.recipe, device)
+    method = get_method(spec.method).create(spec.config)
+    context = MethodContext(workload.shape.blocks, spec.density, spec.total_steps, spec.seed)
+    method.attach(model, optimizer, context)
+    data = load_data(workload, spec.seed, spec.batch_size, device)
+    torch.manual_seed(spec.seed)
+    model.train()
+    return Session(spec, device, model, optimizer, method, data)

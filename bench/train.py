@@ -1,0 +1,147 @@
+"""The training loop: every step timed and recorded, the model evaluated at intervals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from bench.accounting import Accountant, Kind, StepAccount
+from bench.evaluation import Evaluation, evaluate
+from bench.measure.clock import StepTimes, make_clock
+from bench.measure.memory import AllocatorPeak
+from bench.optimization import learning_rate
+from bench.schema import WARM_UP
+from bench.session import Session
+from bench.workloads.registry import get_workload
+from methods.base import Topology
+
+WARM_UP_STEPS = 5
+"""First steps, in which caches and allocators fill; at most a tenth of the run is marked so."""
+
+
+class DivergedError(Exception):
+    """The loss is no longer a finite number."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a watcher may want to know while a run goes on."""
+
+    step: int
+    total_steps: int
+    loss: float
+    validation_top1_percent: float | None
+
+
+@dataclass
+class _Step:
+    """One step's record while it grows."""
+
+    flags: tuple[str, ...]
+    kind: Kind
+    learning_rate: float
+    loss: Tensor | float
+    allocator_peak: tuple[int, int] | None
+    times: StepTimes | None = None
+
+
+class Training:
+    """One run from its first step to its last, and the records of it."""
+
+    def __init__(self, session: Session, report: Callable[[Progress], None]) -> None:
+        self.session = session
+        self.steps: list[_Step] = []
+        self.evals: list[dict[str, Any]] = []
+        self.updates: list[dict[str, Any]] = []
+        self.active_parameters = [session.method.active_parameters()]
+        self.selected: tuple[int, nn.Module] | None = None
+        self.test: Evaluation | None = None
+        self.accounts: dict[Kind, StepAccount] = {}
+        self._report = report
+        self._accountant = Accountant()
+        self._clock = make_clock(session.device)
+        self._allocator = AllocatorPeak(session.device) if session.device.type == "cuda" else None
+        self._best: tuple[float, float] | None = None
+        self._top1: float | None = None
+
+    def run(self) -> None:
+        """Train, evaluate the selected checkpoint on the test split, account the costs.
+
+        Raises:
+            DivergedError: the loss became NaN or infinite.
+        """
+        spec, session = self.session.spec, self.session
+        interval = get_workload(spec.workload).eval_interval(spec.batch_size)
+        topology = session.method.topology()
+        for step in range(1, spec.total_steps + 1):
+            topology = self._step(step, topology)
+            last = step == spec.total_steps
+            if last or step % interval == 0:
+                self._settle_segment(step)
+                self._validate(step)
+            elif step % max(1, min(interval, spec.total_steps // 20)) == 0:
+                self._settle_segment(step)
+        if self.selected:
+            self.test = evaluate(self.selected[1], session.data, "test")
+            self._add_evaluation(self.selected[0], "test", self.test)
+        self.exported = session.method.export(session.model)
+        self.final_topology = topology
+        self.accounts = self._accountant.settle(session)
+
+    def _step(self, step: int, topology: Topology) -> Topology:
+        """One step; returns the topology after it."""
+        session, spec = self.session, self.session.spec
+        flags = session.method.flags(step)
+        kind = (topology, flags)
+        self._accountant.note(kind, step, session)
+        batch = session.data.batch(step)
+        if self._allocator:
+            self._allocator.reset()
+        loss, update = session.train_step(step, batch, self._clock)
+        peak = self._allocator.read() if self._allocator else None
+        warm = (WARM_UP,) if step <= min(WARM_UP_STEPS, spec.total_steps // 10) else ()
+        rate = learning_rate(spec.recipe, step, spec.total_steps)
+        self.steps.append(_Step(warm + flags, kind, rate, loss, peak))
+        if not update:
+            return topology
+        active = session.method.active_parameters()
+        self.active_parameters.append(active)
+        for event in update.events:
+            row = vars(event) | {"step": step, "executed": event.executed}
+            self.updates.append(row | {"active_parameters": active})
+        return session.method.topology()
+
+    def _settle_segment(self, step: int) -> None:
+        """Wait for the device, then read times and losses of the steps since the last time."""
+        times = self._clock.read()
+        recent = self.steps[len(self.steps) - len(times) :]
+        losses = torch.stack([torch.as_tensor(record.loss) for record in recent]).tolist()
+        for record, elapsed, loss in zip(recent, times, losses, strict=True):
+            record.times, record.loss = elapsed, loss
+        for offset, loss in enumerate(losses):
+            if not isfinite(loss):
+                raise DivergedError(f"loss is {loss} at step {step - len(losses) + 1 + offset}")
+        self._report(Progress(step, self.session.spec.total_steps, losses[-1], self._top1))
+
+    def _validate(self, step: int) -> None:
+        """Evaluate on the validation split; keep the model if it is the best so far.
+
+        Best is highest top-1, then lowest loss, then earliest.
+        """
+        session = self.session
+        result = evaluate(session.model, session.data, "validation")
+        if result is None:
+            return
+        self._add_evaluation(step, "validation", result)
+        self._top1 = result.top1_percent
+        rank = (result.top1_percent, -result.loss)
+        if self._best is None or rank > self._best:
+            self._best = rank
+            self.selected = (step, session.method.export(session.model).eval())
+
+    def _add_evaluation(self, step: int, split: str, result: Evaluation | None) -> None:
+        if result is not None:
+            self.evals.append({"step": step, "split": split, **vars(result)})

@@ -1,0 +1,112 @@
+"""One run in its own process: everything that needs torch happens behind `work`.
+
+Importing this module imports torch and timm, so that a server of forked workers does it once.
+"""
+
+import os
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from bench.errors import UsageError
+from bench.measure import environment, telemetry
+from bench.records import environment_columns, finished_run
+from bench.run_rows import failed_run, run_identity
+from bench.session import build_session
+from bench.spec import RunSpec
+from bench.store import StudyStore
+from bench.train import DivergedError, Progress, Training
+
+_REPORT_INTERVAL_S = 0.2
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run, and where its records go."""
+
+    spec: RunSpec
+    store: StudyStore
+    device_index: int | None = None
+
+    @property
+    def log(self) -> Path:
+        """What the run's process printed, and its traceback if it failed."""
+        return self.store.folder / "logs" / f"{self.spec.run_id}.log"
+
+
+def work(task: Task, connection: Connection) -> None:
+    """Entry point of a run's process. Sends Progress, and at the end the run's row."""
+    # The command line decides what Ctrl-C means, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _redirect_output(task.log)
+    started = time.perf_counter()
+    identity = run_identity(task.spec, task.store.study)
+    try:
+        tables = _run(task, connection, identity)
+    except Exception as error:
+        traceback.print_exc()
+        tables = {"runs": [failed_run(identity, _reason(error))]}
+    tables["runs"][0]["wall_s"] = time.perf_counter() - started
+    task.store.write_run(task.spec.run_id, tables)
+    connection.send(tables["runs"][0])
+
+
+def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[dict]]:
+    index = task.device_index
+    device = torch.device(task.spec.device if index is None else f"{task.spec.device}:{index}")
+    _set_precision(task.spec.recipe.tf32)
+    last = 0.0
+
+    def report(progress: Progress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _REPORT_INTERVAL_S:
+            last = time.monotonic()
+            connection.send(progress)
+
+    readings = {"start": telemetry.sample(task.device_index)}
+    identity |= environment_columns(environment.collect(device).to_dict())
+    training = Training(build_session(task.spec, device), report)
+    training.run()
+    readings["end"] = telemetry.sample(task.device_index)
+    tables = finished_run(identity, training)
+    tables["telemetry"] = [
+        {"moment": moment, **vars(reading)}
+        for moment, sample in readings.items()
+        for reading in sample
+    ]
+    return tables
+
+
+def _set_precision(tf32: bool) -> None:
+    """FP32, with TF32 products only where the recipe allows them."""
+    precision = "tf32" if tf32 else "ieee"
+    torch.backends.cuda.matmul.fp32_precision = precision
+    torch.backends.cudnn.conv.fp32_precision = precision  # pyright: ignore
+
+
+def _reason(error: Exception) -> str:
+    """One line for the record."""
+    text = " ".join(str(error).split())
+    if isinstance(error, torch.OutOfMemoryError):
+        return f"out of memory: {text[:200]}"
+    if isinstance(error, DivergedError):
+        return f"diverged: {text}"
+    if isinstance(error, UsageError):
+        return text
+    return f"{type(error).__name__}: {text[:200]}"
+
+
+def _redirect_output(log: Path) -> None:
+    """Send what this process prints to its log, not into the live display."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+        os.dup2(descriptor, stream.fileno())
+    os.close(descriptor)

@@ -1,0 +1,193 @@
+"""The command line as its user sees it: exit codes, one-line refusals, and what is not loaded."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.cli import main
+
+
+def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """Run `bench ARGUMENTS` here and return its exit code."""
+    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.fixture
+def study_file(tmp_path: Path) -> Path:
+    return tmp_path / "mine.toml"
+
+
+REFUSED = [
+    (["run", "--methods", "bartr"], "unknown method 'bartr'; did you mean barter?"),
+    (["run", "--workload", "vit-digit"], "unknown workload 'vit-digit'; did you mean vit-digits?"),
+    (["run", "--density", "1.5"], "density 1.5 is outside (0, 1]"),
+    (["run", "--density", "0"], "density 0 is outside (0, 1]"),
+    (["run", "--density", "some"], "--density takes a number, not 'some'"),
+    (["run", "--density", "nan"], "density nan is outside (0, 1]"),
+    (["run", "--density", "0.001"], "at least 1 head in the model"),
+    (["run", "--steps", "-3"], "--steps -3: a run needs at least 1 step"),
+    (["run", "--steps", "0"], "a run needs at least 1 step"),
+    (["run", "--steps", "few"], "--steps"),
+    (["run", "--batch-size", "100000"], "batch size 100000 is outside 1 to"),
+    (["run", "--batch-size", "0"], "batch size 0 is outside 1 to"),
+    (["run", "--seeds", "one"], "--seeds takes a whole number, not 'one'"),
+    (["run", "--seeds", "-1"], "seed -1 is outside"),
+    (["run", "--device", "tpu"], "tpu"),
+    (["run", "--gpu", "L40"], "--device cpu"),
+    (["run", "--device", "cuda"], "--device cpu"),
+    (["run", "--study", "a/b"], "study name 'a/b'"),
+    (["run", "--workload", "vit-tiny-imagenet"], "--steps 20"),
+    (["run", "missing.toml"], "cannot read study file missing.toml"),
+    (["run", "--wat"], "No such option"),
+    (["frobnicate"], "No such command"),
+    (["plan", "--density", "2"], "density 2 is outside (0, 1]"),
+    (["plan", "--workload", "vit"], "unknown workload 'vit'"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED, ids=lambda v: " ".join(v)[:40])
+def test_refused(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.chdir(tmp_path)
+    assert call(monkeypatch, *arguments) == 2
+    output = capsys.readouterr()
+    assert message in output.err
+    assert output.err.startswith("bench: ")
+    assert output.err.count("\n") == 1, "one line"
+    assert output.out == ""
+    assert list(tmp_path.iterdir()) == [], "a refused request leaves nothing behind"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metods = ['barter']", "unknown key 'metods'; did you mean 'methods'?"),
+        ("methods = 'barter", "not valid TOML"),
+        ("steps = 'many'", "steps takes a whole number, not 'many'"),
+        ("steps = 2.5", "steps takes a whole number, not 2.5"),
+        ("density = [true]", "density takes a number, not True"),
+        ("methods = []", "a study needs at least one method"),
+        ("[options.barter]\nbeta = 2.0", "barter: beta is 2.0, not in [0, 1)"),
+        ("[options.barter]\nbetta = 0.9", "barter has no option 'betta'; did you mean 'beta'?"),
+        ("[options.barter]\nbeta = 'x'", "barter: option beta takes a float, not 'x'"),
+        ("[options.bart]\nbeta = 0.5", "unknown method 'bart'"),
+        ("options = 3", "takes one table per method"),
+    ],
+)
+def test_bad_study_file(
+    text: str,
+    message: str,
+    study_file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study_file.write_text(text)
+    assert call(monkeypatch, "run", str(study_file), "--dry-run") == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_nothing_heavy_is_loaded_for_refusals_lists_and_plans(tmp_path: Path) -> None:
+    """Importing torch and timm takes seconds: answers that need neither must not wait for them."""
+    calls = [arguments for arguments, _ in REFUSED] + [
+        ["--help"],
+        ["--version"],
+        ["list"],
+        ["plan", "--workload", "cct-cifar100", "--json"],
+        ["run", "--dry-run"],
+        ["report"],
+        ["report", "nothing"],
+    ]
+    script = f"""
+import contextlib, io, sys
+from bench.cli import main
+for arguments in {calls!r}:
+    sys.argv = ["bench", *arguments]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            main()
+        except SystemExit:
+            pass
+    loaded = {{"torch", "torchvision", "timm", "sklearn", "matplotlib"}} & set(sys.modules)
+    assert not loaded, (arguments, loaded)
+"""
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=120)
+
+
+def plan(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
+) -> list[dict[str, Any]]:
+    assert call(monkeypatch, "plan", *arguments, "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_plan_gives_the_published_figures(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = plan(monkeypatch, capsys, "--workload", "vit-cifar100-finetune", "--density", "0.1,0.3")
+    by = {(row["method"], row["density"]): row for row in rows}
+    dense = by["dense", 1.0]
+    assert dense["macs_forward_per_image"] == 189_503_616
+    assert dense["macs_train_per_image"] == 566_151_552
+    assert dense["flops_train_total"] / 1e15 == pytest.approx(15.276, abs=5e-4)
+    assert dense["head_transfers"] is None
+    assert (dense["steps_per_epoch"], dense["total_steps"]) == (1054, 105_400)
+    tenth, third = by["barter", 0.1], by["barter", 0.3]
+    assert round(tenth["matched_epochs"], 2) == 906.17
+    assert round(third["matched_epochs"], 2) == 324.28
+    assert round(100 * tenth["flops_saving"], 1) == 89.0
+    assert round(100 * third["flops_saving"], 1) == 69.2
+    assert (third["head_transfers"], third["channel_transfers"]) == (2, 58)
+    (cct,) = plan(
+        monkeypatch,
+        capsys,
+        *("--workload", "cct-cifar100", "--methods", "barter", "--density", "0.3"),
+    )
+    assert (cct["heads"], cct["channels"]) == (34, 1067)
+    assert sum(cct["heads_per_layer"]) == 34
+    assert (cct["head_transfers"], cct["channel_transfers"]) == (2, 60)
+
+
+def test_plan_follows_a_study_files_multiplier(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study_file.write_text(
+        'workload = "cct-cifar100"\nmethods = "barter"\ndensity = 0.3\n'
+        "[options.barter]\ntransfer_multiplier = 6\n"
+    )
+    (row,) = plan(monkeypatch, capsys, str(study_file))
+    # 6 * 34 * 2/34 and 6 * 1067 * 60/1067, the product before the rounding.
+    assert (row["head_transfers"], row["channel_transfers"]) == (12, 360)
+
+
+def test_list_and_version(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch, "list") == 0
+    shown = capsys.readouterr().out
+    for name in ("dense", "static", "barter-random-pair", "vit-digits", "cct-cifar100"):
+        assert name in shown
+    assert call(monkeypatch, "--version") == 0
+    assert capsys.readouterr().out.startswith("bench ")
+
+
+def test_doctor(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert call(monkeypatch, "doctor", "--results", str(tmp_path)) == 0
+    assert "CPU" in capsys.readouterr().out

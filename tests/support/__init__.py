@@ -1,0 +1,1 @@
+"""What several tests need: small models, a plain training loop, an independent reference."""
