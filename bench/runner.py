@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
@@ -75,39 +75,38 @@ def _run_in_process(
     spec: RunSpec, store: StudyStore, device_index: int | None, display: Display
 ) -> Row:
     """One run; its row comes from its process, or says how that process died."""
-    for message in _messages(spec, store, device_index):
-        if isinstance(message, dict):
-            return message
-        if isinstance(message, int):
-            reason = f"its process died (exit code {message})"
-            if message == -9:
-                reason += "; killed, perhaps for lack of memory"
-            row = failed_run(run_identity(spec, store.study), reason)
-            store.write_run(spec.run_id, {"runs": [row]})
-            return row
-        display.run_progress(message)
-    raise AssertionError("a run ends with a row or an exit code")
-
-
-def _messages(spec: RunSpec, store: StudyStore, device_index: int | None) -> Iterator[Any]:
-    """What the run's process sends, then its exit code if it sent no row."""
-    # bench.worker is named, not imported: it would load torch here.
     context = _context(spec.device)
     receiver, sender = context.Pipe(duplex=False)
     arguments = (spec, store, device_index, sender)
     with _running(context.Process(target=_work, args=arguments, daemon=True)) as process:
         sender.close()
         while True:
-            wait([receiver, process.sentinel])
-            try:
-                while receiver.poll():
-                    yield receiver.recv()
-            except EOFError:
-                pass
-            if not process.is_alive():
+            message = _next_message(receiver, process)
+            if message is None:
                 process.join()
-                yield int(process.exitcode or 0)
-                return
+                return _record_death(spec, store, process.exitcode)
+            if isinstance(message, dict):
+                process.join(_STOP_TIMEOUT_S)
+                return message
+            display.run_progress(message)
+
+
+def _next_message(receiver: Connection, process: BaseProcess) -> Any:
+    """What the run's process sends next: Progress, or its row; None if it died without."""
+    wait([receiver, process.sentinel])
+    try:
+        return receiver.recv() if receiver.poll() else None
+    except EOFError:
+        return None
+
+
+def _record_death(spec: RunSpec, store: StudyStore, exit_code: int | None) -> Row:
+    reason = f"its process died (exit code {exit_code})"
+    if exit_code == -9:
+        reason += "; killed, perhaps for lack of memory"
+    row = failed_run(run_identity(spec, store.study), reason)
+    store.write_run(spec.run_id, {"runs": [row]})
+    return row
 
 
 @contextmanager
@@ -117,8 +116,9 @@ def _running(process: BaseProcess) -> Iterator[BaseProcess]:
     try:
         yield process
     finally:
-        process.terminate()
-        process.join(_STOP_TIMEOUT_S)
+        if process.is_alive():
+            process.terminate()
+            process.join(_STOP_TIMEOUT_S)
         if process.is_alive():
             process.kill()
             process.join()
@@ -135,6 +135,6 @@ def _context(device: str) -> Any:
 
 
 def _work(spec: RunSpec, store: StudyStore, device_index: int | None, sender: Any) -> None:
-    from bench.worker import Task, work
+    from bench.worker import Task, work  # loads torch: only ever in the run's own process
 
     work(Task(spec, store, device_index), sender)

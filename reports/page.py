@@ -1,0 +1,176 @@
+"""The report of a study: tables to the terminal, everything into `results/<study>/report/`."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from bench.errors import UsageError
+from bench.store import StudyStore
+from reports import tables_outcome, tables_size, tables_time
+from reports.captions import METHOD
+from reports.contenders import group
+from reports.load import Records, Standing, load
+from reports.summary import Summary, summarise
+from reports.table import Table
+from reports.table_parts import by_setting
+from reports.terminal import show
+from reports.writers import csv_text, latex, markdown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
+    tables_time.step_time,
+    tables_time.speedups,
+    tables_time.kinds_of_step,
+    tables_size.memory,
+    tables_size.compute,
+    tables_size.parameters,
+    tables_outcome.accuracy,
+    tables_outcome.transfers,
+)
+PAGE = "report.md"
+PICTURES = ("step_time", "memory", "accuracy", "widths")
+SUFFIXES = (".csv", ".tex", ".png", ".svg")
+Picture = tuple[str, str, "Figure | None", str]
+"""File name without suffix, what it shows, the picture (None: no data), why there is none."""
+
+
+def render(store: StudyStore, console: Console) -> list[Path]:
+    """Print a study's tables, write its report, and return the files written.
+
+    Raises UsageError for a study that does not exist or has no run, for records that cannot be
+    read, and if the report cannot be written.
+    """
+    records = load(store)
+    summaries = [summarise(contender, records) for contender in group(records.shown)]
+    tables = make_tables(records, summaries)
+    head = overview(records)
+    said: set[str] = set()
+    for line in head:
+        console.print(Text(line))
+    for table in tables:
+        if table.on_terminal:
+            show(table, console, said)
+    try:
+        written = _write(store.report_folder, records, summaries, tables, head)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"cannot write the report in {store.report_folder}: {reason}") from error
+    return written
+
+
+def make_tables(records: Records, summaries: Sequence[Summary]) -> list[Table]:
+    """All tables that have something to say; that of left-out runs always does."""
+    made = [make(records, summaries) for make in TABLES] if summaries else []
+    kept = [table for table in made if any(section.rows for section in table.sections)]
+    listings = (tables_outcome.configuration(records), tables_outcome.environment(records))
+    return [*kept, tables_outcome.care(records), *(table for table in listings if table.sections)]
+
+
+def overview(records: Records) -> list[str]:
+    """What the study holds: runs by standing, harness versions."""
+    counts = [
+        f"{count} {standing}"
+        for standing in Standing
+        if (count := sum(run.standing is standing for run in records.runs))
+    ]
+    commits = sorted({run["git_commit"] or "commit not recorded" for run in records.runs})
+    lines = [
+        f"Study {records.study}: {len(records.runs)} runs ({', '.join(counts)}).",
+        f"Harness: {', '.join(commits)}.",
+    ]
+    if len(commits) > 1:
+        lines.append("Its runs come from several versions of the harness: compare with care.")
+    if any("+dirty" in commit for commit in commits):
+        lines.append("+dirty: local changes that no commit holds, so it cannot be reproduced.")
+    return lines
+
+
+def _write(
+    folder: Path,
+    records: Records,
+    summaries: Sequence[Summary],
+    tables: Sequence[Table],
+    head: Sequence[str],
+) -> list[Path]:
+    from reports.plot_style import save, styled  # matplotlib: not for an input that is refused
+
+    folder.mkdir(parents=True, exist_ok=True)
+    _clear(folder)
+    written, links = [], []
+    with styled():
+        for name, what, figure, otherwise in pictures(records, summaries):
+            if figure is None:
+                links.append(f"Left out: {what[:1].lower()}{what[1:]}, since {otherwise}.")
+                continue
+            written += save(figure, folder, name)
+            links.append(f"![{what}]({name}.png)\n\n[{what}, as SVG]({name}.svg)")
+    for table in tables:
+        for suffix, text in ((".csv", csv_text(table)), (".tex", latex(table))):
+            written.append(_write_text(folder / f"{table.key}{suffix}", text))
+    files = ", ".join(f"[{t.key}]({t.key}.csv) ([LaTeX]({t.key}.tex))" for t in tables)
+    page = "\n\n".join(
+        [
+            f"# {records.study}",
+            "\n".join(f"* {line}" for line in head),
+            *(markdown(table).rstrip() for table in tables),
+            f"## How the intervals are made\n\n{METHOD}",
+            "## Pictures",
+            *(links or ["No run has figures to draw."]),
+            f"## Files\n\nEvery table as CSV with unrounded numbers, and as LaTeX: {files}.",
+        ]
+    )
+    return [_write_text(folder / PAGE, page + "\n"), *written]
+
+
+def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture]:
+    """Every picture of every setting; names carry the workload where there are several."""
+    from reports.plots_accuracy import accuracy
+    from reports.plots_bars import memory, step_time
+    from reports.plots_widths import widths
+
+    settings = by_setting(summaries)
+    for index, (setting, here) in enumerate(settings, 1):
+        tail = f"-{setting.slug}-{index}" if len(settings) > 1 else ""
+        where = f" ({setting['workload']})" if len(settings) > 1 else ""
+        figure = step_time(setting, here)
+        yield f"step_time{tail}", f"Step time{where}", figure, "no step was timed"
+        figure = memory(setting, here)
+        yield f"memory{tail}", f"Peak memory{where}", figure, "no peak was recorded"
+        figure = accuracy(setting, here, records)
+        none = "nothing can be learned from synthetic data"
+        none = none if setting["synthetic_data"] else "no validation accuracy was recorded"
+        yield f"accuracy{tail}", f"Accuracy against compute{where}", figure, none
+        names: Counter[str] = Counter()
+        for contender in (s.contender for s in here):
+            if not contender.first_run["is_dynamic"]:
+                continue
+            names[contender.slug] += 1
+            again = f"-{names[contender.slug]}" if names[contender.slug] > 1 else ""
+            what = f"Widths per layer over training, {contender.label_with_density}{where}"
+            none = "no recorded width changed"
+            yield f"widths-{contender.slug}{again}{tail}", what, widths(contender, records), none
+
+
+def _clear(folder: Path) -> None:
+    """Remove an earlier report's files, so that none survives that this one does not write."""
+    stems = {
+        *PICTURES,
+        *(make.__name__ for make in TABLES),
+        "left_out",
+        "configuration",
+        "environment",
+    }
+    for path in folder.iterdir():
+        if path.suffix in SUFFIXES and path.stem.split("-")[0] in stems:
+            path.unlink()
+
+
+def _write_text(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,94 @@
+"""Ratios of mean step times between contenders of one setting, and why others are left out.
+
+The speed-up of A over B is B's mean step time divided by A's: above 1, A is faster.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.contenders import COMPARABLE, Setting, density_text
+from reports.load import NO_UPDATE
+from reports.statistics import Estimate, ratio
+from reports.summary import Summary
+
+
+@dataclass(frozen=True)
+class Speedup:
+    """`fast` over `slow` (names of the two places, not a claim about which is faster)."""
+
+    fast: Summary
+    slow: Summary
+    factor: Estimate
+
+
+def speedup(fast: Summary, slow: Summary) -> Estimate | None:
+    """Speed-up of `fast` over `slow`; None if they may not be compared or lack times."""
+    if why_not(fast, slow):
+        return None
+    assert fast.times.mean is not None
+    assert slow.times.mean is not None
+    return ratio(numerator=slow.times.mean, denominator=fast.times.mean)
+
+
+def why_not(fast: Summary, slow: Summary) -> str:
+    """Why no ratio of the two may be stated; empty if one may."""
+    for side in (fast, slow):
+        if not side.contender.valid:
+            return NO_UPDATE
+        if side.times.mean is None:
+            return "no timed step after warm-up"
+    differing = fast.contender.setting.difference(slow.contender.setting)
+    return f"different {', '.join(differing)}" if differing else ""
+
+
+def dense_reference(summaries: Sequence[Summary], setting: Setting) -> Summary | None:
+    """The valid dense contender of a setting; None if it has none, or several variants."""
+    found = [
+        summary
+        for summary in summaries
+        if summary.contender.setting == setting
+        and summary.contender.method == "dense"
+        and summary.contender.valid
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def pairs(summaries: Sequence[Summary]) -> list[Speedup]:
+    """All ordered pairs that may be compared, in the summaries' order."""
+    return [
+        Speedup(fast, slow, factor)
+        for fast in summaries
+        for slow in summaries
+        if fast is not slow and (factor := speedup(fast, slow)) is not None
+    ]
+
+
+def not_compared(summaries: Sequence[Summary]) -> list[str]:
+    """One sentence for each reason for which pairs of one workload were left out."""
+    notes = []
+    for summary in summaries:
+        alone = why_not(summary, summary)
+        if alone:
+            contender = summary.contender
+            name = f"{contender.method} {density_text(contender.density)}"
+            notes.append(f"In no speed-up: {name} of {contender.setting['workload']} ({alone}).")
+    settings = list(dict.fromkeys(summary.contender.setting for summary in summaries))
+    for i, first in enumerate(settings):
+        for second in settings[i + 1 :]:
+            if first["workload"] != second["workload"]:
+                continue
+            differing = [
+                f"{column} ({_named(first.values[k])} and {_named(second.values[k])})"
+                for k, column in enumerate(COMPARABLE)
+                if first.values[k] != second.values[k]
+            ]
+            notes.append(
+                f"Runs of {first['workload']} that differ in {', '.join(differing)} "
+                "are not compared with each other."
+            )
+    return notes
+
+
+def _named(value: Any) -> str:
+    return "none" if value is None else str(value)

@@ -1,0 +1,218 @@
+"""One summary per contender: every figure the tables and plots show, computed once."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from reports.contenders import Contender
+from reports.load import (
+    COLLECTING_KIND,
+    DENSE_GRADIENT_KIND,
+    ORDINARY_KIND,
+    UPDATE_KIND,
+    Records,
+    Run,
+)
+from reports.statistics import Estimate, Launch, median, only, student_mean, weighted_mean
+
+MIB = 2**20
+PAIRED_COLUMN = "test_top1_percent"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Smallest and largest value over runs, and their mean."""
+
+    low: float
+    high: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Milliseconds; None where no such step was timed."""
+
+    mean: Estimate | None
+    run_means: Range | None  # means of single runs
+    median: Estimate | None
+    ordinary: Estimate | None
+    collecting: Estimate | None
+    dense_gradient: Estimate | None
+    update: Estimate | None
+    topology: Estimate | None  # per optimizer step
+    update_cost: Estimate | None  # per optimizer step; see `_update_cost`
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A contender's figures. Bytes, MACs and parameters are ranges over runs (None: unknown)."""
+
+    contender: Contender
+    times: StepTimes
+    peak_allocated: Range | None
+    peak_reserved: Range | None
+    memory_sources: tuple[str, ...]
+    macs_forward: Range | None  # per image
+    macs_training: Range | None  # per image, forward plus backward
+    macs_recomputed: Range | None
+    macs_total: Range | None  # whole run
+    active: Range | None
+    active_during: tuple[int, int] | None  # smallest and largest at any update
+    budget: Range | None
+    budget_ratio: float | None
+    stored: Range | None
+    top1: Estimate | None  # percent; `runs` counts seeds
+    macro_f1: Estimate | None
+    top1_by_seed: Mapping[int, float]
+    transfers: "Transfers"
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """Transfer counts over the contender's runs, and why transfers were skipped."""
+
+    executed_heads: Range | None
+    scheduled_heads: Range | None
+    executed_channels: Range | None
+    scheduled_channels: Range | None
+    skipped: Range | None
+    updates: Range | None
+    skip_reasons: Mapping[str, int]  # summed over runs
+
+
+def summarise(contender: Contender, records: Records) -> Summary:
+    """Everything there is to say about one contender. Never raises for missing figures."""
+    runs = contender.runs
+    top1 = _by_seed(runs, PAIRED_COLUMN)
+    training = [_sum(run, "macs_forward_per_image", "macs_backward_per_image") for run in runs]
+    return Summary(
+        contender=contender,
+        times=_step_times(runs),
+        peak_allocated=_range(runs, "peak_allocated_bytes"),
+        peak_reserved=_range(runs, "peak_reserved_bytes"),
+        memory_sources=tuple(sorted({run["memory_source"] or "not recorded" for run in runs})),
+        macs_forward=_range(runs, "macs_forward_per_image"),
+        macs_training=_range_of(training),
+        macs_recomputed=_range(runs, "macs_recomputed_per_image"),
+        macs_total=_range(runs, "training_macs_total"),
+        active=_range(runs, "active_parameters"),
+        active_during=_active_during(runs),
+        budget=_range(runs, "budget_parameters"),
+        budget_ratio=_worst_budget_ratio(runs),
+        stored=_range(runs, "stored_parameters"),
+        top1=student_mean(list(top1.values())),
+        macro_f1=student_mean(list(_by_seed(runs, "test_macro_f1_percent").values())),
+        top1_by_seed=top1,
+        transfers=_transfers(runs, records),
+    )
+
+
+def paired_difference(mine: Summary, other: Summary) -> Estimate | None:
+    """Top-1 of `mine` minus `other` in points, paired by seed; None without a common seed.
+
+    Runs of one seed share initial weights, data order and augmentation, so the difference
+    varies less than either.
+    """
+    common = sorted(mine.top1_by_seed.keys() & other.top1_by_seed.keys())
+    return student_mean([mine.top1_by_seed[s] - other.top1_by_seed[s] for s in common])
+
+
+# ------------------------------------------------------------------------ times
+
+
+def _step_times(runs: Sequence[Run]) -> StepTimes:
+    launches = [run.steps.launch for run in runs if len(run.steps.launch.times)]
+    topology = [t for run in runs if (t := run.steps.topology) is not None and len(t.times)]
+    return StepTimes(
+        mean=weighted_mean(launches),
+        run_means=_range_of([float(launch.times.mean()) for launch in launches]),
+        median=median(launches),
+        ordinary=weighted_mean(launches, only(ORDINARY_KIND)),
+        collecting=weighted_mean(launches, only(COLLECTING_KIND)),
+        dense_gradient=weighted_mean(launches, only(DENSE_GRADIENT_KIND)),
+        update=weighted_mean(launches, only(UPDATE_KIND)),
+        topology=weighted_mean(topology),
+        update_cost=_update_cost(launches),
+    )
+
+
+def _update_cost(launches: Sequence[Launch]) -> Estimate | None:
+    """Update steps minus as many steps of the same collection setting, in ms per optimizer step.
+
+    Collecting steps are the reference where there are any, ordinary ones otherwise.
+    """
+
+    def weights(counts: Mapping[int, int]) -> Mapping[int, float] | None:
+        reference = next((k for k in (COLLECTING_KIND, ORDINARY_KIND) if counts.get(k)), None)
+        if reference is None or not counts.get(UPDATE_KIND):
+            return None
+        share = counts[UPDATE_KIND] / sum(counts.values())
+        return {UPDATE_KIND: share, reference: -share}
+
+    return weighted_mean(launches, weights, log_scale=False)
+
+
+# ----------------------------------------------------------------------- counts
+
+
+def _values(runs: Iterable[Run], column: str) -> list[float]:
+    return [run[column] for run in runs if run[column] is not None]
+
+
+def _range(runs: Iterable[Run], column: str) -> Range | None:
+    return _range_of([run[column] for run in runs])
+
+
+def _range_of(values: Iterable[float | None]) -> Range | None:
+    known = [value for value in values if value is not None]
+    return Range(min(known), max(known), float(np.mean(known))) if known else None
+
+
+def _sum(run: Run, *columns: str) -> float | None:
+    values = [run[column] for column in columns]
+    return None if any(value is None for value in values) else sum(values)
+
+
+def _active_during(runs: Sequence[Run]) -> tuple[int, int] | None:
+    low, high = _values(runs, "active_parameters_min"), _values(runs, "active_parameters_max")
+    return (int(min(low)), int(max(high))) if low and high else None
+
+
+def _worst_budget_ratio(runs: Sequence[Run]) -> float | None:
+    """active / budget of the run that is furthest from its budget."""
+    ratios = [
+        run["active_parameters"] / run["budget_parameters"]
+        for run in runs
+        if run["active_parameters"] is not None and run["budget_parameters"]
+    ]
+    return max(ratios, key=lambda ratio: abs(ratio - 1), default=None)
+
+
+def _by_seed(runs: Sequence[Run], column: str) -> dict[int, float]:
+    """Mean over the launches of each seed: repeating a seed gives no new training outcome."""
+    values: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        if run[column] is not None and np.isfinite(run[column]):
+            values[run["seed"]].append(run[column])
+    return {seed: float(np.mean(values[seed])) for seed in sorted(values)}
+
+
+def _transfers(runs: Sequence[Run], records: Records) -> Transfers:
+    ids = {run["run_id"] for run in runs}
+    reasons: Counter[Any] = Counter(
+        update["skip_reason"] or "no reason recorded"
+        for update in records.updates
+        if update["run_id"] in ids and update["executed"] is False
+    )
+    return Transfers(
+        executed_heads=_range(runs, "executed_head_transfers"),
+        scheduled_heads=_range(runs, "scheduled_head_transfers"),
+        executed_channels=_range(runs, "executed_channel_transfers"),
+        scheduled_channels=_range(runs, "scheduled_channel_transfers"),
+        skipped=_range(runs, "skipped_transfers"),
+        updates=_range(runs, "executed_updates"),
+        skip_reasons=dict(reasons.most_common()),
+    )

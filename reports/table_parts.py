@@ -1,0 +1,50 @@
+"""What all tables share: the naming columns and the section of one setting."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reports import captions
+from reports.contenders import Setting, density_text
+from reports.formats import integer
+from reports.load import Records
+from reports.summary import Summary
+from reports.table import Column, Section
+
+METHOD = Column("method", "method", text=True)
+DENSITY = Column("density", "density", density_text)
+RUNS = Column("runs", "runs", integer)
+
+
+def by_setting(summaries: Sequence[Summary]) -> list[tuple[Setting, list[Summary]]]:
+    """Summaries of each setting, in order."""
+    settings = dict.fromkeys(summary.contender.setting for summary in summaries)
+    return [(s, [x for x in summaries if x.contender.setting == s]) for s in settings]
+
+
+def section(
+    records: Records,
+    setting: Setting,
+    here: Sequence[Summary],
+    columns: Sequence[Column],
+    rows: Sequence[dict[str, Any]],
+    notes: Sequence[str] = (),
+) -> Section:
+    """A section with one row per summary: name, density and n are added to each row."""
+    runs = [run for summary in here for run in summary.contender.runs]
+    named = [
+        {
+            "method": s.contender.label,
+            "density": s.contender.density,
+            "runs": len(s.contender.runs),
+            **row,
+        }
+        for s, row in zip(here, rows, strict=True)
+    ]
+    return Section(
+        captions.caption(setting, runs),
+        columns,
+        named,
+        [*notes, *captions.left_out(records, setting)],
+        captions.setting_columns(setting),
+        heads=2,
+    )

@@ -1,0 +1,137 @@
+"""Tables of size: memory, compute, parameters."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from reports.formats import integer, mib, millions, number, share, spread
+from reports.load import Records
+from reports.speedups import dense_reference
+from reports.summary import MIB, Range, Summary
+from reports.table import Column, Shown, Table
+from reports.table_parts import DENSITY, METHOD, RUNS, by_setting, section
+
+
+def memory(records: Records, summaries: Sequence[Summary]) -> Table:
+    columns = [
+        METHOD,
+        DENSITY,
+        RUNS,
+        Column("peak_allocated_mib", "peak allocated, MiB"),
+        Column("reduction_percent", "less than dense, %", share),
+        Column("peak_reserved_mib", "peak reserved, MiB"),
+        Column("memory_source", "source", text=True),
+    ]
+    if not any(s.peak_reserved for s in summaries):
+        columns = [column for column in columns if column.key != "peak_reserved_mib"]
+    sections = []
+    for setting, here in by_setting(summaries):
+        dense = dense_reference(summaries, setting)
+        rows = [
+            {
+                "peak_allocated_mib": _mib(s.peak_allocated),
+                "reduction_percent": _reduction(s, dense),
+                "peak_reserved_mib": _mib(s.peak_reserved),
+                "memory_source": ", ".join(s.memory_sources),
+            }
+            for s in here
+        ]
+        sections.append(section(records, setting, here, columns, rows))
+    notes = [
+        "Peak over all kinds of step; smallest to largest where runs differ, the largest counts. "
+        "Source accounted: bytes of tensors in an untimed, deterministic pass; allocator: the "
+        "device allocator's own peak.",
+    ]
+    return Table("memory", "Memory", sections, notes)
+
+
+def _mib(values: Range | None) -> Shown | None:
+    return Shown(spread(values, mib), values.high / MIB) if values else None
+
+
+def _reduction(summary: Summary, dense: Summary | None) -> Any:
+    if dense is None or not dense.peak_allocated or not summary.peak_allocated:
+        return None
+    if summary is dense:
+        return Shown("reference", 0.0)
+    if summary.memory_sources != dense.memory_sources:
+        return Shown("other source")
+    return 100 * (1 - summary.peak_allocated.high / dense.peak_allocated.high)
+
+
+def compute(records: Records, summaries: Sequence[Summary]) -> Table:
+    columns = (
+        METHOD,
+        DENSITY,
+        RUNS,
+        Column("macs_forward_per_image", "forward, M MACs per image", millions),
+        Column("macs_training_per_image", "training, M MACs per image", millions),
+        Column("macs_recomputed_per_image", "recomputed, M MACs per image", millions),
+        Column("training_flops_total", "whole run, TFLOPs", lambda x: number(x / 1e12, 4)),
+        Column("ideal_speedup", "ideal speed-up from MACs", number),
+    )
+    sections = []
+    for setting, here in by_setting(summaries):
+        dense = dense_reference(summaries, setting)
+        rows = [
+            {
+                "macs_forward_per_image": _mean(s.macs_forward),
+                "macs_training_per_image": _mean(s.macs_training),
+                "macs_recomputed_per_image": _mean(s.macs_recomputed),
+                "training_flops_total": 2 * s.macs_total.mean if s.macs_total else None,
+                "ideal_speedup": _ideal(s, dense),
+            }
+            for s in here
+        ]
+        sections.append(section(records, setting, here, columns, rows))
+    notes = [
+        "Multiply-accumulates of the operator shapes executed (mean over runs); training is "
+        "forward plus backward, without recomputation. FLOPs = 2 MACs. Ideal speed-up: dense "
+        "training MACs divided by the method's, what the step time would gain if it followed "
+        "the MACs.",
+    ]
+    return Table("compute", "Compute", sections, notes)
+
+
+def _ideal(summary: Summary, dense: Summary | None) -> Any:
+    if not summary.contender.valid:
+        return Shown("invalid")
+    if dense is None or not dense.macs_training or not summary.macs_training:
+        return None
+    if summary is dense:
+        return Shown("1 (reference)", 1.0)
+    return dense.macs_training.mean / summary.macs_training.mean
+
+
+def parameters(records: Records, summaries: Sequence[Summary]) -> Table:
+    columns = (
+        METHOD,
+        DENSITY,
+        RUNS,
+        Column("active_parameters", "active", integer),
+        Column("active_during", "active at updates, smallest to largest"),
+        Column("budget_parameters", "budget", integer),
+        Column("active_per_budget", "active / budget", lambda x: f"{x:.5f}"),
+        Column("stored_parameters", "stored", integer),
+    )
+    sections = []
+    for setting, here in by_setting(summaries):
+        rows = [
+            {
+                "active_parameters": _mean(s.active),
+                "active_during": s.active_during and spread(Range(*s.active_during, 0.0), integer),
+                "budget_parameters": _mean(s.budget),
+                "active_per_budget": s.budget_ratio,
+                "stored_parameters": _mean(s.stored),
+            }
+            for s in here
+        ]
+        sections.append(section(records, setting, here, columns, rows))
+    notes = [
+        "Whole model. Stored: physically in the exported model (mean over runs). The ratio is "
+        "that of the run furthest from its budget.",
+    ]
+    return Table("parameters", "Parameters", sections, notes)
+
+
+def _mean(values: Range | None) -> float | None:
+    return values.mean if values else None
