@@ -36,6 +36,8 @@ class RunSpec:
     config: Config
     gpu: str | None = None
     """Model of the GPU; None on other devices."""
+    threads: int | None = None
+    """Intra-op threads on CPU; None is torch's own choice."""
 
     @property
     def run_id(self) -> str:
@@ -160,6 +162,7 @@ class StudySpec:
             recipe=workload.recipe,
             config=self.config(method, workload),
             gpu=self.gpu,
+            threads=workload.cpu_threads if self.device == "cpu" else None,
         )
 
 

@@ -1,5 +1,6 @@
 """The training loop: every step timed and recorded, the model evaluated at intervals."""
 
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isfinite
@@ -73,6 +74,10 @@ class Training:
         Raises:
             DivergedError: the loss became NaN or infinite.
         """
+        # What was imported is garbage never: without this the collector walks through all of it,
+        # now and then, in the middle of a timed step.
+        gc.collect()
+        gc.freeze()
         spec, session = self.session.spec, self.session
         interval = get_workload(spec.workload).eval_interval(spec.batch_size)
         topology = session.method.topology()

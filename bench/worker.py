@@ -60,6 +60,8 @@ def work(task: Task, connection: Connection) -> None:
 def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[dict]]:
     index = task.device_index
     device = torch.device(task.spec.device if index is None else f"{task.spec.device}:{index}")
+    if task.spec.threads is not None:
+        torch.set_num_threads(task.spec.threads)
     _set_precision(task.spec.recipe.tf32)
     last = 0.0
 

@@ -41,7 +41,7 @@ Picture = tuple[str, str, "Figure | None", str]
 
 
 def render(store: StudyStore, console: Console) -> list[Path]:
-    """Print a study's tables, write its report, and return the files written.
+    """Write a study's report, print its tables, and return the files written.
 
     Raises UsageError for a study that does not exist or has no run, for records that cannot be
     read, and if the report cannot be written.
@@ -50,17 +50,18 @@ def render(store: StudyStore, console: Console) -> list[Path]:
     summaries = [summarise(contender, records) for contender in group(records.shown)]
     tables = make_tables(records, summaries)
     head = overview(records)
+    # Written first: a reader who closes the terminal's pipe early still gets the files.
+    try:
+        written = _write(store.report_folder, records, summaries, tables, head)
+    except OSError as error:
+        reason = error.strerror or error
+        raise UsageError(f"cannot write the report in {store.report_folder}: {reason}") from error
     said: set[str] = set()
     for line in head:
         console.print(Text(line))
     for table in tables:
         if table.on_terminal:
             show(table, console, said)
-    try:
-        written = _write(store.report_folder, records, summaries, tables, head)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"cannot write the report in {store.report_folder}: {reason}") from error
     return written
 
 

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor, nn
+from torch.multiprocessing.spawn import start_processes
 from torch.nn.functional import cross_entropy
 
 from methods.pool import UnitPool
@@ -193,7 +194,7 @@ def test_ranks_agree_on_the_global_minibatchs_score() -> None:
         port = free.getsockname()[1]
     with mp.Manager() as manager:
         results = manager.dict()
-        mp.spawn(_rank, (port, results), nprocs=2, start_method="fork")
+        start_processes(_rank, (port, results), nprocs=2, start_method="fork")
         by_rank = [torch.tensor(results[rank], dtype=torch.float64) for rank in range(2)]
     model = small_vit()
     (heads, _) = collectors(model)
