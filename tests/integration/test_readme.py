@@ -1,0 +1,65 @@
+"""The README's examples do what it says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench.method_registry import METHODS
+from bench.study_file import study_spec
+from bench.workloads.registry import WORKLOADS
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+
+
+def block(language: str) -> str:
+    (found,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+    return found
+
+
+def test_study_file(tmp_path: Path) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(block("toml"))
+    spec = study_spec(file, {})
+    assert len(spec.runs()) == 12
+    assert {run.config.__dict__.get("transfer_multiplier") for run in spec.runs()} == {None, 6.0}
+
+
+def test_own_training_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict = {}
+    exec(block("python"), names)
+    exported, model = names["compact"], names["model"]
+    assert sum(p.numel() for p in exported.parameters()) == sum(
+        p.numel() for p in model.parameters()
+    )
+    assert names["method"].scheduled_transfers() == {"head": 1, "channel": 9}
+    assert capsys.readouterr().out == ""
+
+
+def test_commands_that_it_shows_exist(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from tests.integration.test_cli import call
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    (tmp_path / "my-study.toml").write_text(block("toml"))
+    shown = re.findall(r"^    bench (.*?)(?:\s+#.*)?$", README, re.MULTILINE)
+    assert len(shown) >= 8
+    for command in shown:
+        arguments = command.replace("[STUDY]", "").split()
+        if arguments[0] == "run" and "--gpu" not in arguments:
+            arguments += ["--device", "cpu"]
+        dry = ["--dry-run"] if arguments[0] == "run" and "--dry-run" not in arguments else []
+        # A report needs a study and the GPU a GPU: both are refused in one line, not unknown.
+        expected = 2 if arguments[0] == "report" or "--gpu" in arguments else 0
+        assert call(monkeypatch, *arguments, *dry) == expected, command
+        assert "No such" not in capsys.readouterr().err
+
+
+def test_every_method_and_workload_is_named() -> None:
+    for name in WORKLOADS:
+        assert f"`{name}`" in README
+    for name in METHODS:
+        short = name.replace("barter-random", "")
+        assert f"`{name}`" in README or f"`{short}`" in README, name
