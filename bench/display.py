@@ -91,6 +91,7 @@ class LiveDisplay:
     def run_ended(self, spec: RunSpec, row: Row) -> None:
         self._ended += 1
         self._steps_before += spec.total_steps
+        self._bars.update(self._run, completed=spec.total_steps)
         self._bars.update(self._study, completed=self._steps_before)
         self._bars.console.print(outcome_line(spec, row), highlight=False)
 

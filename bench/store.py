@@ -233,7 +233,8 @@ def _read_file(path: Path, table: str, wanted: pa.Schema, loaded: set[str]) -> p
             there = [name for name in wanted.names if name in file.schema_arrow.names]
             content = file.read(columns=there)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"cannot read {path}: {_one_line(error)}") from error
+        reason = f"damaged or foreign ({_one_line(error)})"
+        raise UsageError(f"cannot read {path}, {reason}: move it out of the results") from error
     ids = content["run_id"].unique().to_pylist() if "run_id" in there else [None]
     if ids not in ([], [path.stem]) or (table == "runs" and content.num_rows != 1):
         raise UsageError(f"{path} does not hold exactly the rows of run {path.stem}")
