@@ -120,7 +120,7 @@ def set_width(layer: UnitLayer, width: int) -> None:
 
 
 def _head_layer(name: str, attention: Attention) -> UnitLayer:
-    if attention.gate is not None or not isinstance(attention.norm, nn.Identity):
+    if getattr(attention, "gate", None) is not None or not isinstance(attention.norm, nn.Identity):
         raise UnsupportedModelError(f"{name}: gated or pre-projection-normalised attention")
     size = attention.head_dim
     slices = [

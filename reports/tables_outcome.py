@@ -84,6 +84,7 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
         RUNS,
         Column("head_transfers", "head transfers, of scheduled"),
         Column("channel_transfers", "channel transfers, of scheduled"),
+        Column("transfer_multiplier", "times the published number"),
         Column("skipped_transfers", "skipped"),
         Column("executed_updates", "steps with an update"),
         Column("skip_reasons", "why skipped (all runs)", text=True),
@@ -99,6 +100,8 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
                 "channel_transfers": _of(
                     s.transfers.executed_channels, s.transfers.scheduled_channels
                 ),
+                # Runs of one contender share it: any of them tells.
+                "transfer_multiplier": s.contender.runs[0].config.get("config.transfer_multiplier"),
                 "skipped_transfers": s.transfers.skipped and spread(s.transfers.skipped, integer),
                 "executed_updates": s.transfers.updates and spread(s.transfers.updates, integer),
                 "skip_reasons": ", ".join(

@@ -51,7 +51,12 @@ def run_row(method: str, density: float, seed: int, **changes: Any) -> Row:
         "batch_size": 64,
         "synthetic_data": False,
         "config_json": json.dumps(
-            {"workload": "vit-digits", "seed": seed, "recipe": {"lr": 0.001, "rule": "uniform"}}
+            {
+                "workload": "vit-digits",
+                "seed": seed,
+                "recipe": {"lr": 0.001, "rule": "uniform"},
+                "config": {"transfer_multiplier": 3.0} if dynamic else {},
+            }
         ),
         "environment_json": "{}",
         "device": "cpu",

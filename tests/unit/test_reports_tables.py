@@ -183,10 +183,10 @@ def test_accuracy_and_its_differences(tables: dict[str, Table]) -> None:
 
 def test_transfers_are_executed_of_scheduled(tables: dict[str, Table]) -> None:
     rows = from_markdown(markdown(tables["transfers"]))[1:]
-    assert [row[:7] for row in rows] == [
-        ["barter", "0.1", "2", "1 of 1", "5 of 5", "0", "6"],
-        [f"barter ({NO_UPDATE})", "0.1", "1", "0 of 1", "0 of 5", "6", "0"],
-        ["barter", "0.3", "3", "1 of 1", "5 of 5", "0", "6"],
+    assert [row[:8] for row in rows] == [
+        ["barter", "0.1", "2", "1 of 1", "5 of 5", "3.0", "0", "6"],
+        [f"barter ({NO_UPDATE})", "0.1", "1", "0 of 1", "0 of 5", "3.0", "6", "0"],
+        ["barter", "0.3", "3", "1 of 1", "5 of 5", "3.0", "0", "6"],
     ]
 
 
