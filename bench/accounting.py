@@ -71,7 +71,7 @@ def _optimizer_tensors(session: Session) -> list[Tensor]:
 
 
 class _Phases(ExitStack):
-    """A step's clock that tells the counter when the backward pass begins and ends."""
+    """A step's clock that tells the counter when the forward pass is over."""
 
     def __init__(self, counter: MacCounter) -> None:
         super().__init__()
@@ -83,5 +83,3 @@ class _Phases(ExitStack):
     def mark(self, name: str) -> None:
         if name == "forward":
             self.enter_context(self._counter.phase("backward"))
-        elif name == "backward":
-            self.close()

@@ -1,0 +1,86 @@
+"""The training loop's decisions: which checkpoint is selected, when a run has diverged."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from bench import train
+from bench.evaluation import Evaluation
+from bench.session import Session, build_session
+from bench.study_file import study_spec
+from bench.train import DivergedError, Training
+from bench.workloads.registry import WORKLOADS
+
+
+def session(monkeypatch: pytest.MonkeyPatch, interval: int = 2, steps: int = 8) -> Session:
+    """Eight steps of static on digits, evaluated at every second."""
+    workload = replace(WORKLOADS["vit-digits"])
+    monkeypatch.setattr(type(workload), "eval_interval", lambda self, batch: interval)
+    given = {"methods": "static", "steps": steps, "batch_size": 4, "seeds": "0"}
+    (spec,) = replace(study_spec(None, given), device="cpu").runs()
+    return build_session(spec, torch.device("cpu"))
+
+
+def script(monkeypatch: pytest.MonkeyPatch, results: list[tuple[float, float]]) -> list[Any]:
+    """Make evaluations return these (top-1, loss); the models that were evaluated are noted."""
+    remaining: Iterator[tuple[float, float]] = iter(results)
+    seen: list[Any] = []
+
+    def evaluate(model: Any, data: Any, split: str) -> Evaluation:
+        weights = {name: value.clone() for name, value in model.state_dict().items()}
+        seen.append((split, weights))
+        top1, loss = next(remaining) if split == "validation" else (0.0, 0.0)
+        return Evaluation(loss, top1, top1, 10)
+
+    monkeypatch.setattr(train, "evaluate", evaluate)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("results", "selected"),
+    [
+        ([(50, 1.0), (70, 2.0), (60, 0.5), (65, 0.1)], 4),
+        ([(50, 1.0), (70, 2.0), (70, 1.5), (70, 1.5)], 6),
+        ([(70, 1.0), (70, 1.0), (70, 1.0), (70, 1.0)], 2),
+        ([(10, 9.0), (20, 8.0), (30, 7.0), (40, 6.0)], 8),
+    ],
+    ids=["highest top-1", "then lowest loss", "then earliest", "last"],
+)
+def test_checkpoint_selected_on_validation(
+    monkeypatch: pytest.MonkeyPatch, results: list[tuple[float, float]], selected: int
+) -> None:
+    seen = script(monkeypatch, results)
+    training = Training(session(monkeypatch), lambda progress: None)
+    training.run()
+    assert training.selected is not None
+    assert training.selected[0] == selected
+    # The test split is evaluated once, at the end, with the weights of the selected step.
+    assert [split for split, _ in seen] == ["validation"] * 4 + ["test"]
+    chosen, tested = seen[selected // 2 - 1][1], seen[4][1]
+    assert all(torch.equal(chosen[name], tested[name]) for name in chosen)
+    assert [row["step"] for row in training.evals] == [2, 4, 6, 8, selected]
+
+
+def test_diverged_run_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = session(monkeypatch)
+    original = broken.data.batch
+
+    def batch(step: int) -> Any:
+        images, targets = original(step)
+        return (images * float("nan") if step == 4 else images), targets
+
+    monkeypatch.setattr(broken.data, "batch", batch)
+    with pytest.raises(DivergedError, match="loss is nan at step 4"):
+        Training(broken, lambda progress: None).run()
+
+
+def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, [(50, 1.0)] * 4)
+    told: list[train.Progress] = []
+    Training(session(monkeypatch), told.append).run()
+    assert [progress.step for progress in told] == sorted(progress.step for progress in told)
+    assert told[-1].step == told[-1].total_steps == 8
+    assert told[-1].validation_top1_percent == 50
