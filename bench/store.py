@@ -9,7 +9,6 @@ interrupted run left in the other folders is not read. pandas is imported only b
 """
 
 import difflib
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,15 +20,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.errors import UsageError
-from bench.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from bench.files import cannot, clean_partial, write_aside
+from bench.record_files import Row, no_rows, read_file, to_arrow
+from bench.schema import TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Row = Mapping[str, Any]
-
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=-]*")
-_TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.tmp")
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,9 @@ class StudyStore:
             raise ValueError(f"run id {run_id!r} is not a plain file name")
         if table == "runs" and len(rows) != 1:
             raise ValueError(f"the runs table has one row per run, not {len(rows)}")
-        content = _to_arrow(table, run_id, rows)
+        content = to_arrow(table, run_id, rows)
         path = self.folder / table / f"{run_id}.parquet"
-        _write_aside(path, lambda temporary: pq.write_table(content, temporary))
+        write_aside(path, lambda temporary: pq.write_table(content, temporary))
         return path
 
     def write_run(self, run_id: str, tables: Mapping[str, Sequence[Row]]) -> None:
@@ -114,15 +112,12 @@ class StudyStore:
             probe.write_bytes(b"")
             probe.unlink()
         except OSError as error:
-            raise UsageError(_cannot("write to", self.folder, error)) from error
+            raise UsageError(cannot("write to", self.folder, error)) from error
 
     def clean_partial(self) -> None:
         """Remove what writers that died left behind; a living process keeps its own."""
         for folder in (self.folder, *(self.folder / table for table in TABLES)):
-            for path in folder.glob(".*.tmp"):
-                match = _TEMPORARY.fullmatch(path.name)
-                if match and not _other_process_lives(int(match["pid"])):
-                    path.unlink(missing_ok=True)
+            clean_partial(folder)
 
     # ---------------------------------------------------------------- reading
 
@@ -146,8 +141,8 @@ class StudyStore:
         loaded = {path.stem for path in self._files("runs")}
         if run_ids is not None:
             loaded &= set(run_ids)
-        parts = [_read_file(path, table, wanted, loaded) for path in self._files(table)]
-        return pa.concat_tables([_no_rows(wanted), *parts])
+        parts = [read_file(path, table, wanted, loaded) for path in self._files(table)]
+        return pa.concat_tables([no_rows(wanted), *parts])
 
     def read(self, table: str) -> "pd.DataFrame":
         """`arrow(table)` as a frame: nulls are NaN or None, lists are arrays."""
@@ -182,119 +177,6 @@ def latest_study(root: Path) -> str:
     return there[0]
 
 
-def write_json_atomically(path: Path, obj: Any) -> None:
-    """Write strict JSON beside the path and rename it. Raises UsageError if it cannot."""
-    text = json.dumps(obj, indent=2, allow_nan=False) + "\n"
-    _write_aside(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def read_json(path: Path) -> Any:
-    """The content of a JSON file. Raises UsageError if it is missing or malformed."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(_cannot("read", path, error)) from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not valid JSON: {_one_line(error)}") from error
-
-
-# -------------------------------------------------------------------- helpers
-
-
-def _to_arrow(table: str, run_id: str, rows: Sequence[Row]) -> pa.Table:
-    schema = arrow_schema(table)
-    for row in rows:
-        unknown = row.keys() - set(schema.names)
-        if unknown:
-            raise ValueError(f"table {table} has no column {', '.join(sorted(unknown))}")
-        if row.get("run_id", run_id) != run_id:
-            raise ValueError(f"a row of run {row['run_id']!r} in the file of run {run_id!r}")
-    arrays = []
-    for field in schema:
-        missing = run_id if field.name == "run_id" else None
-        values = [row.get(field.name, missing) for row in rows]
-        try:
-            arrays.append(pa.array(values, type=field.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
-            raise ValueError(f"{table}.{field.name}: {_one_line(error)}") from error
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _read_file(path: Path, table: str, wanted: pa.Schema, loaded: set[str]) -> pa.Table:
-    """One file's rows in the wanted schema; none if its run is not to be loaded.
-
-    Every file is opened, so that a foreign one is reported rather than passed over.
-    """
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_footer(path, table, file.schema_arrow.metadata or {})
-            if path.stem not in loaded:
-                return _no_rows(wanted)
-            there = [name for name in wanted.names if name in file.schema_arrow.names]
-            content = file.read(columns=there)
-    except (pa.ArrowException, OSError) as error:
-        reason = f"damaged or foreign ({_one_line(error)})"
-        raise UsageError(f"cannot read {path}, {reason}: move it out of the results") from error
-    ids = content["run_id"].unique().to_pylist() if "run_id" in there else [None]
-    if ids not in ([], [path.stem]) or (table == "runs" and content.num_rows != 1):
-        raise UsageError(f"{path} does not hold exactly the rows of run {path.stem}")
-    columns = []
-    for field in wanted:
-        if field.name not in there:
-            columns.append(pa.nulls(content.num_rows, field.type))
-            continue
-        try:
-            columns.append(content[field.name].cast(field.type))
-        except pa.ArrowException as error:
-            raise UsageError(f"{path}: column {field.name}: {_one_line(error)}") from error
-    return pa.Table.from_arrays(columns, schema=wanted.remove_metadata())
-
-
-def _no_rows(schema: pa.Schema) -> pa.Table:
-    # `Schema.empty_table` would import pandas, which takes longer than all else here.
-    return pa.Table.from_batches([], schema=schema.remove_metadata())
-
-
-def _check_footer(path: Path, table: str, footer: Mapping[bytes, bytes]) -> None:
-    written_as = footer.get(b"table", b"").decode(errors="replace")
-    version = footer.get(b"schema_version", b"").decode(errors="replace")
-    if not written_as or not version.isdecimal():
-        raise UsageError(f"{path} was not written by bench: move it out of the results folder")
-    if written_as != table:
-        raise UsageError(f"{path} holds the table {written_as!r}, not {table!r}")
-    if int(version) > SCHEMA_VERSION:
-        raise UsageError(
-            f"{path} has schema version {version}, newer than this program's {SCHEMA_VERSION}: "
-            "read it with a newer bench"
-        )
-
-
-def _write_aside(path: Path, write: Any) -> None:
-    """Call `write(temporary path)`, force it to disk, then rename it to `path`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            write(temporary)
-            _sync(temporary)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        if os.name == "posix":  # elsewhere a folder cannot be opened
-            _sync(path.parent)
-    except OSError as error:
-        raise UsageError(_cannot("write", path, error)) from error
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _is_study(folder: Path) -> bool:
     named = bool(_PLAIN_NAME.fullmatch(folder.name))
     return named and ((folder / "study.json").is_file() or (folder / "runs").is_dir())
@@ -305,25 +187,3 @@ def _changed_ns(folder: Path) -> int:
     # is left out: rendering a report would make an old study the latest.
     candidates = [folder / "study.json", *(folder / table for table in TABLES)]
     return max(path.stat().st_mtime_ns for path in candidates if path.exists())
-
-
-def _other_process_lives(pid: int) -> bool:
-    # Our own id belongs to a dead predecessor here: in containers ids come round soon. Without
-    # POSIX signals there is no harmless way to ask.
-    if pid == os.getpid() or os.name != "posix":
-        return False
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _cannot(what: str, path: Path, error: OSError) -> str:
-    return f"cannot {what} {path}: {error.strerror or _one_line(error)}"
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import UsageError
+from bench.files import read_json, write_json_atomically
 from bench.spec import Options, StudySpec, nearest
-from bench.store import StudyStore, read_json, write_json_atomically
+from bench.store import StudyStore
 
 DEMO: dict[str, Any] = {
     "workloads": ("vit-digits",),

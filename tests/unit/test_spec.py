@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from bench.errors import UsageError
+from bench.files import write_json_atomically
 from bench.spec import RunSpec, StudySpec, identity
-from bench.store import StudyStore, write_json_atomically
+from bench.store import StudyStore
 from bench.study_file import claim, study_spec
 from bench.workloads.recipes import Recipe
 from methods.config import BarterConfig, Config

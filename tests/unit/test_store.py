@@ -11,13 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bench.errors import UsageError
+from bench.files import read_json, write_json_atomically
 from bench.schema import SCHEMA_VERSION, TABLES, arrow_schema
 from bench.store import (
     StudyStore,
     latest_study,
-    read_json,
     studies,
-    write_json_atomically,
 )
 
 
