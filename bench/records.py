@@ -81,7 +81,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "active_parameters": training.active_parameters[-1],
         "active_parameters_min": min(training.active_parameters),
         "active_parameters_max": max(training.active_parameters),
-        "stored_parameters": sum(p.numel() for p in training.exported.parameters()),
+        "stored_parameters": training.stored_parameters,
         "macs_forward_per_image": macs.forward // spec.batch_size,
         "macs_backward_per_image": macs.backward // spec.batch_size,
         "macs_recomputed_per_image": macs.recomputed // spec.batch_size,

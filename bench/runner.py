@@ -125,11 +125,13 @@ def _running(process: BaseProcess) -> Iterator[BaseProcess]:
 
 
 def _context(device: str) -> Any:
-    """On CPU workers are forked from a server that has imported torch once; a GPU driver does
+    """On CPU workers are forked from a server that has imported everything once; a GPU driver does
     not survive a fork, so there each is a fresh interpreter."""
     if device == "cpu" and "forkserver" in multiprocessing.get_all_start_methods():
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["bench.worker"])
+        context.set_forkserver_preload(
+            ["bench.worker", "bench.workloads.digits", "sklearn.metrics"]
+        )
         return context
     return multiprocessing.get_context("spawn")
 

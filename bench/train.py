@@ -60,6 +60,7 @@ class Training:
         self.active_parameters = [session.method.active_parameters()]
         self.selected: tuple[int, nn.Module] | None = None
         self.test: Evaluation | None = None
+        self.stored_parameters = 0
         self.accounts: dict[Kind, StepAccount] = {}
         self._report = report
         self._accountant = Accountant()
@@ -92,8 +93,8 @@ class Training:
         if self.selected:
             self.test = evaluate(self.selected[1], session.data, "test")
             self._add_evaluation(self.selected[0], "test", self.test)
-        self.exported = session.method.export(session.model)
-        self.final_topology = topology
+        exported = session.method.export(session.model)
+        self.stored_parameters = sum(parameter.numel() for parameter in exported.parameters())
         self.accounts = self._accountant.settle(session)
 
     def _step(self, step: int, topology: Topology) -> Topology:
