@@ -1,18 +1,19 @@
 """The command line: parse, call, print. Nothing heavy is imported before a command needs it."""
 
+import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich import console
 
 from bench import __version__
 from bench.errors import UsageError
 
 app = typer.Typer(
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Compares dynamic sparse training methods by what they really cost and really buy.",
@@ -24,11 +25,18 @@ StudyFile = Annotated[
 Workload = Annotated[str | None, typer.Option(help="model and data, see `bench list`")]
 Methods = Annotated[str | None, typer.Option(help="comma-separated, see `bench list`")]
 Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
-Steps = Annotated[int | None, typer.Option(help="shorten the schedule to N optimizer steps")]
+Steps = Annotated[int | None, typer.Option(help="optimizer steps, in place of the workload's own")]
 BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]
 Results = Annotated[Path, typer.Option(help="folder of all studies")]
 
 DEFAULT_RESULTS = Path("results")
+
+
+class _Console(console.Console):
+    """Says that its reader went away, where rich would end the program."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
 
 
 @app.command()
@@ -60,7 +68,7 @@ def run(
         "gpu": gpu,
         "name": study,
     }
-    raise typer.Exit(run_command(file, given, results, dry_run, Console()))
+    raise typer.Exit(run_command(file, given, results, dry_run, _Console()))
 
 
 @app.command()
@@ -71,7 +79,7 @@ def report(
     """Render a study's tables and plots to the terminal and into its report folder."""
     from bench.commands import report_command
 
-    report_command(study, results, Console())
+    report_command(study, results, _Console())
 
 
 @app.command()
@@ -94,7 +102,7 @@ def plan(
         "steps": steps,
         "batch_size": batch_size,
     }
-    plan_command(file, given, as_json, Console())
+    plan_command(file, given, as_json, _Console())
 
 
 @app.command("list")
@@ -102,7 +110,7 @@ def list_() -> None:
     """Methods and workloads."""
     from bench.commands import list_command
 
-    list_command(Console())
+    list_command(_Console())
 
 
 @app.command()
@@ -110,7 +118,7 @@ def doctor(results: Results = DEFAULT_RESULTS) -> None:
     """What this machine can measure, and what not."""
     from bench.commands import doctor_command
 
-    doctor_command(results, Console())
+    doctor_command(results, _Console())
 
 
 def _print_version(wanted: bool) -> None:
@@ -119,31 +127,45 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    pass
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def main() -> None:
-    """Console script. Exit codes: 0 fine, 1 some run failed, 2 usage, 130 interrupted."""
+    """Console script. Exit codes: 0 fine, 1 some run failed, 2 usage, 130 interrupted, 141 the
+    reader of the output went away."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a poor encoding must not end a run
     try:
         code = app(standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
         code = _complain(str(error))
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        code = 1
+    except OSError as error:
+        _silence_output()
+        pipe = isinstance(error, BrokenPipeError)
+        code = 141 if pipe else _complain(f"cannot write the output: {error.strerror}")
     except Exception as error:
         # typer brings its own copy of click's errors: known by what they can do.
         if not hasattr(error, "format_message"):
             raise
         code = _complain(error.format_message())  # pyright: ignore[reportAttributeAccessIssue]
     sys.exit(code or 0)
+
+
+def _silence_output() -> None:
+    """What is still buffered cannot be written either: python must not try at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(text: str) -> int:

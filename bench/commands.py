@@ -1,41 +1,23 @@
 """What the commands do, between the command line and the rooms that do the work."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.lock import exclusive
 from bench.method_registry import METHODS, get_method
 from bench.schema import OK
 from bench.spec import StudySpec
 from bench.store import StudyStore, latest_study
-from bench.study_file import DEMO, claim, study_spec
+from bench.study_file import DEMO, claim, study_spec, together
+from bench.wording import count
 from bench.workloads.registry import WORKLOADS, get_workload
-
-_PLAN_COLUMNS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "workload": lambda row: row["workload"],
-    "method": lambda row: row["method"],
-    "density": lambda row: f"{row['density']:g}",
-    "heads": lambda row: f"{row['heads']:,}",
-    "channels": lambda row: f"{row['channels']:,}",
-    "transfers": lambda row: (
-        ""
-        if row["head_transfers"] is None
-        else f"{row['head_transfers']} + {row['channel_transfers']}"
-    ),
-    "steps": lambda row: f"{row['total_steps']:,}",
-    "MMACs forward": lambda row: f"{row['macs_forward_per_image'] / 1e6:.2f}",
-    "MMACs training": lambda row: f"{row['macs_train_per_image'] / 1e6:.2f}",
-    "PFLOPs total": lambda row: f"{row['flops_train_total'] / 1e15:.4g}",
-    "saved": lambda row: f"{row['flops_saving']:.1%}",
-    "matched epochs": lambda row: f"{row['matched_epochs']:.2f}",
-    "parameters": lambda row: f"{row['parameters']:,}",
-}
-"""What the terminal shows of a plan; `--json` has everything, exact."""
 
 PLAN_DEFAULTS: dict[str, Any] = {**DEMO, "densities": (0.1, 0.3, 0.5, 0.7)}
 
@@ -54,19 +36,22 @@ def run_command(
     store = StudyStore(results, spec.name)
     runs = spec.runs()
     if dry_run:
+        together(store, spec)
         _print_runs(spec, {run.run_id for run in pending_runs(runs, store)}, store, console)
         return 0
     claim(store, spec)
-    _say(console, f"study {spec.name} on {device.kind} ({device.name}), records in {store.folder}")
     try:
-        outcome = run_study(runs, store, device.index, make_display(console))
+        with exclusive(store.folder):
+            where = f"{device.kind} ({device.name}), records in {store.folder}"
+            _say(console, f"study {spec.name} on {where}")
+            outcome = run_study(runs, store, device.index, make_display(console))
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())
-        _say(console, f"interrupted; {kept} finished runs are kept, the same call goes on")
+        _say(console, f"interrupted; {count(kept, 'finished run')} kept, the same call goes on")
         raise
-    for row in outcome.not_ok:
-        _say(console, f"{row['method']} seed {row['seed']}: {row['status']}: {row['reason']}")
-    _say(console, f"{_count(len(outcome.rows))} done, {outcome.already_finished} kept from before")
+    done, failed = len(outcome.rows), len(outcome.not_ok)
+    text = f"{count(done, 'run')} done, {outcome.already_finished} kept from before"
+    _say(console, f"{text}; {failed} not ok, see above" if failed else text)
     arguments = "" if results == Path("results") else f" --results {results}"
     _say(console, f"next: bench report {spec.name}{arguments}")
     return 1 if outcome.not_ok else 0
@@ -85,6 +70,7 @@ def plan_command(
     file: Path | None, given: Mapping[str, Any], as_json: bool, console: Console
 ) -> None:
     from bench.plan import plan_rows
+    from bench.plan_tables import show_plan
 
     spec = study_spec(file, given, PLAN_DEFAULTS, to_run=False)
     rows = [
@@ -101,13 +87,9 @@ def plan_command(
         )
     ]
     if as_json:
-        print(json.dumps(rows, indent=2))
+        console.out(json.dumps(rows, indent=2), highlight=False)
         return
-    table = Table(*_PLAN_COLUMNS)
-    _say(console, "Full schedules, exact counts; nothing was run.")
-    for row in rows:
-        table.add_row(*(show(row) for show in _PLAN_COLUMNS.values()))
-    console.print(table)
+    show_plan(rows, console)
 
 
 def list_command(console: Console) -> None:
@@ -130,17 +112,21 @@ def doctor_command(results: Path, console: Console) -> None:
 
 
 def _print_runs(spec: StudySpec, pending: set[str], store: StudyStore, console: Console) -> None:
-    table = Table("run", "workload", "method", "density", "seed", "steps", "batch", "state")
-    for run in spec.runs():
-        state = "to do" if run.run_id in pending else "finished"
-        cells = (run.density, run.seed, run.total_steps, run.batch_size)
-        table.add_row(run.run_id, run.workload, run.method, *(f"{c:g}" for c in cells), state)
-    console.print(table)
+    for workload in spec.workloads:
+        table = Table(title=workload, title_justify="left", box=box.SIMPLE)
+        for name in ("run", "method", "density", "seed", "steps", "batch", "state"):
+            table.add_column(name, no_wrap=True)
+        for run in (run for run in spec.runs() if run.workload == workload):
+            state = "to do" if run.run_id in pending else "finished"
+            cells = (
+                f"{run.density:g}",
+                str(run.seed),
+                f"{run.total_steps:,}",
+                f"{run.batch_size:,}",
+            )
+            table.add_row(run.run_id, run.method, *cells, state)
+        console.print(table)
     _say(console, f"study {spec.name}: records would go to {store.folder}; nothing was run")
-
-
-def _count(runs: int) -> str:
-    return "1 run" if runs == 1 else f"{runs} runs"
 
 
 def _say(console: Console, text: str) -> None:

@@ -19,6 +19,7 @@ from bench.run_rows import Row
 from bench.runner import Display
 from bench.schema import OK
 from bench.spec import RunSpec
+from bench.wording import count
 
 _PLAIN_INTERVAL_S = 10.0
 
@@ -36,7 +37,7 @@ def outcome_line(spec: RunSpec, row: Row) -> str:
     if row["test_top1_percent"] is not None:
         parts.append(f"test top-1 {row['test_top1_percent']:.1f} %")
     if row["is_dynamic"]:
-        parts.append(f"{row['executed_updates']} topology updates")
+        parts.append(count(row["executed_updates"], "topology update"))
     return ", ".join(parts)
 
 
@@ -71,7 +72,7 @@ class LiveDisplay:
     def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
         self._runs = runs
         if finished:
-            self._bars.console.print(f"{finished} finished runs are kept")
+            self._bars.console.print(f"{count(finished, 'finished run')} kept")
         total = sum(spec.total_steps for spec in runs)
         self._study = self._bars.add_task("study", total=total, state=f"run 0 of {len(runs)}")
         self._run = self._bars.add_task("", total=None, state="")
@@ -114,12 +115,12 @@ class PlainDisplay:
 
     def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
         self._runs = runs
-        self._say(f"{len(runs)} runs to do, {finished} finished runs are kept")
+        self._say(f"{count(len(runs), 'run')} to do, {count(finished, 'finished run')} kept")
 
     def run_started(self, spec: RunSpec) -> None:
         self._number += 1
         self._said_at = time.monotonic()
-        self._say(f"{spec.workload}: {spec.title}: {spec.total_steps} steps")
+        self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}")
 
     def run_progress(self, progress: Any) -> None:
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:

@@ -4,7 +4,7 @@ import json
 from itertools import accumulate
 
 from bench.run_rows import Row
-from bench.schema import OK
+from bench.schema import OK, WARM_UP
 from bench.spec import RunSpec
 from bench.train import Training
 from bench.workloads.registry import get_workload
@@ -104,6 +104,7 @@ def reason_codes(training: Training) -> list[str]:
         and not any(row["executed"] for row in training.updates),
         "transfer_skipped": any(not row["executed"] for row in training.updates),
         "synthetic_data": training.session.data.synthetic,
+        "no_warm_up": not any(WARM_UP in record.flags for record in training.steps),
     }
     return [code for code, holds in codes.items() if holds]
 

@@ -3,10 +3,13 @@ while a step is timed. This process never loads torch.
 """
 
 import multiprocessing
+import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
@@ -44,6 +47,7 @@ class Outcome:
 def pending_runs(runs: Sequence[RunSpec], store: StudyStore) -> list[RunSpec]:
     """Runs without a finished record; failed and skipped ones are tried again."""
     done = {run_id for run_id, row in store.finished().items() if row["status"] == OK}
+    done -= set(store.incomplete())
     return [spec for spec in runs if spec.run_id not in done]
 
 
@@ -56,6 +60,7 @@ def run_study(
         KeyboardInterrupt: the run that was going on has been stopped and has left nothing;
             those before it are recorded.
     """
+    _start_server(runs)
     store.clean_partial()
     pending = pending_runs(runs, store)
     rows = []
@@ -76,7 +81,8 @@ def _run_in_process(
 ) -> Row:
     """One run; its row comes from its process, or says how that process died."""
     context = _context(spec.device)
-    receiver, sender = context.Pipe(duplex=False)
+    # Two ways, though nothing is sent to the worker: it sees there when this process is gone.
+    receiver, sender = context.Pipe(duplex=True)
     arguments = (spec, store, device_index, sender)
     with _running(context.Process(target=_work, args=arguments, daemon=True)) as process:
         sender.close()
@@ -134,6 +140,21 @@ def _context(device: str) -> Any:
         )
         return context
     return multiprocessing.get_context("spawn")
+
+
+def _start_server(runs: Sequence[RunSpec]) -> None:
+    """Start the fork server deaf to Ctrl-C, which a terminal sends to every process: this one
+    decides what it means, and the server must not die of it half-way through an import.
+
+    Children inherit what is blocked. Here a Ctrl-C of this moment only waits.
+    """
+    if runs and isinstance(_context(runs[0].device), ForkServerContext):
+        resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            forkserver.ensure_running()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _work(spec: RunSpec, store: StudyStore, device_index: int | None, sender: Any) -> None:

@@ -58,6 +58,7 @@ RUNS = (
     Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
     Column("started_at", _TEXT, "UTC, ISO 8601"),
     Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
+    Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),

@@ -130,7 +130,7 @@ class StudySpec:
 
     def shared(self) -> dict[str, Any]:
         """The settings that all runs under one study name must have in common."""
-        axes = {"methods", "densities", "seeds", "name"}
+        axes = {"methods", "densities", "seeds", "name", "options"}
         return {k: v for k, v in json.loads(self.to_json()).items() if k not in axes}
 
     def to_json(self) -> str:

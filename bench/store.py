@@ -5,7 +5,8 @@
     results/<study>/report/
 
 A run is recorded once its file in `runs/` exists, so that one is written last; whatever an
-interrupted run left in the other folders is not read. pandas is imported only by `read`.
+interrupted run left in the other folders is not read. A recorded run that lost another file is
+incomplete: not in a report, and to be run again. pandas is imported only by `read`.
 """
 
 import difflib
@@ -154,6 +155,11 @@ class StudyStore:
             return {}
         return {row["run_id"]: row for row in self.arrow("runs").to_pylist()}
 
+    def incomplete(self) -> list[str]:
+        """Ids of recorded runs that lack a file of some table: they count as not done."""
+        whole = set.intersection(*({path.stem for path in self._files(t)} for t in TABLES))
+        return sorted({path.stem for path in self._files("runs")} - whole)
+
     def _files(self, table: str) -> list[Path]:
         folder = self.folder / table
         # A hidden file is a writer's temporary one (or some editor's): never a record.
@@ -170,11 +176,11 @@ def studies(root: Path) -> list[str]:
 
 
 def latest_study(root: Path) -> str:
-    """The most recently changed study. Raises UsageError if there is none."""
-    there = studies(root)
-    if not there:
-        raise UsageError(f"no study in {root}: start one with `bench run`")
-    return there[0]
+    """The most recently changed study that has a run. Raises UsageError if there is none."""
+    for study in studies(root):
+        if any((root / study / "runs").glob("[!.]*.parquet")):
+            return study
+    raise UsageError(f"no study with a run in {root}: start one with `bench run`")
 
 
 def _is_study(folder: Path) -> bool:

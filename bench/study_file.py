@@ -134,7 +134,7 @@ def _default_name(file: Path | None, spec: StudySpec) -> str:
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise UsageError(f"cannot read study file {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -142,33 +142,55 @@ def _read_toml(file: Path) -> dict[str, Any]:
 
 
 def claim(store: StudyStore, spec: StudySpec) -> None:
-    """Note in the results folder what the study is; methods, densities and seeds may be added.
+    """Note in the results folder what the study is.
 
     Raises:
         UsageError: the folder cannot be written, or holds a different study of that name.
     """
+    whole = together(store, spec)
     store.check_writable()
-    axes = {"methods": spec.methods, "densities": spec.densities, "seeds": spec.seeds}
-    if store.study_file.exists():
-        there = read_json(store.study_file)
-        _refuse_another(store, spec, there)
-        axes = {key: (*dict.fromkeys([*there[key], *values]),) for key, values in axes.items()}
-    write_json_atomically(store.study_file, json.loads(replace(spec, **axes).to_json()))
+    write_json_atomically(store.study_file, json.loads(whole.to_json()))
 
 
-def _refuse_another(store: StudyStore, spec: StudySpec, there: Any) -> None:
+def together(store: StudyStore, spec: StudySpec) -> StudySpec:
+    """The study that the results folder holds after this request: methods (with their options),
+    densities and seeds may be added under one name, everything else must agree.
+
+    Raises:
+        UsageError: the folder holds a different study of that name.
+    """
+    if not store.study_file.exists():
+        return spec
+    there = read_json(store.study_file)
     known = {f.name for f in fields(StudySpec)}
     if not isinstance(there, dict) or there.keys() != known:
         raise UsageError(f"{store.study_file} is not a study of this program: choose another name")
     for key, value in spec.shared().items():
-        if there[key] != value:
-            raise UsageError(
-                f"study {spec.name!r} in {store.root} is another one ({key} {_show(there[key])},"
-                f" not {_show(value)}): choose another name with --study"
-            )
+        _refuse_difference(store, key, there[key], value)
+    mine, theirs = dict(spec.options), {name: dict(table) for name, table in there["options"]}
+    for method in set(spec.methods) & set(there["methods"]):
+        old, new = theirs.get(method, {}), dict(mine.get(method, ()))
+        for key in sorted(old.keys() | new.keys()):
+            _refuse_difference(store, f"options.{method}.{key}", old.get(key), new.get(key))
+    options = theirs | {name: dict(table) for name, table in mine.items()}
+    return replace(
+        spec,
+        methods=(*dict.fromkeys([*there["methods"], *spec.methods]),),
+        densities=(*dict.fromkeys([*there["densities"], *spec.densities]),),
+        seeds=(*dict.fromkeys([*there["seeds"], *spec.seeds]),),
+        options=_options("options", options),
+    )
+
+
+def _refuse_difference(store: StudyStore, key: str, there: Any, asked: Any) -> None:
+    if there != asked:
+        raise UsageError(
+            f"study {store.study!r} in {store.root} is another one ({key} {_show(there)},"
+            f" not {_show(asked)}): choose another name with --study"
+        )
 
 
 def _show(value: Any) -> str:
     if value is None:
-        return "as the workload has it"
+        return "by default"
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)

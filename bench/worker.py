@@ -11,11 +11,13 @@ import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Thread
 
 import torch
 
 from bench.errors import UsageError
 from bench.measure import environment, telemetry
+from bench.measure.load import ForeignLoad
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
 from bench.session import build_session
@@ -24,6 +26,9 @@ from bench.store import StudyStore
 from bench.train import DivergedError, Progress, Training
 
 _REPORT_INTERVAL_S = 0.2
+
+FOREIGN_CORES = 0.3
+"""Cores used by others above which CPU timings deserve a caution."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ def work(task: Task, connection: Connection) -> None:
     # The command line decides what Ctrl-C means, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _redirect_output(task.log)
+    Thread(target=_die_with_parent, args=(connection,), daemon=True).start()
     started = time.perf_counter()
     identity = run_identity(task.spec, task.store.study)
     try:
@@ -74,15 +80,29 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     readings = {"start": telemetry.sample(task.device_index)}
     identity |= environment_columns(environment.collect(device).to_dict())
     training = Training(build_session(task.spec, device), report)
+    load = ForeignLoad()
     training.run()
+    foreign = load.cores()
     readings["end"] = telemetry.sample(task.device_index)
     tables = finished_run(identity, training)
+    tables["runs"][0]["foreign_cpu_cores"] = foreign
+    if device.type == "cpu" and foreign is not None and foreign > FOREIGN_CORES:
+        tables["runs"][0]["reason_codes"].append("foreign_cpu_load")
     tables["telemetry"] = [
         {"moment": moment, **vars(reading)}
         for moment, sample in readings.items()
         for reading in sample
     ]
     return tables
+
+
+def _die_with_parent(connection: Connection) -> None:
+    """End this process when the one that watches it is gone: a run that nobody waits for would
+    disturb the timing of the next. The thread sleeps in the kernel until then."""
+    try:
+        connection.recv()
+    except (EOFError, OSError):
+        os._exit(1)
 
 
 def _set_precision(tf32: bool) -> None:

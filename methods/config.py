@@ -9,6 +9,9 @@ from methods.schedule import Window
 
 RANDOM, MAGNITUDE = "random", "magnitude"
 
+MAX_TRANSFER_MULTIPLIER = 100
+"""The paper goes to 6; at 100 every unit of a model would move several times."""
+
 
 @dataclass(frozen=True)
 class Config:
@@ -52,10 +55,13 @@ class BarterConfig(CompactConfig):
             raise ValueError(
                 f"window is {self.window_start} to {self.window_end}, not 0 <= start < end <= 1"
             )
-        if not self.transfer_multiplier > 0:
-            raise ValueError(f"transfer_multiplier is {self.transfer_multiplier}, not above 0")
-        if not self.noise_scale >= 0:
-            raise ValueError(f"noise_scale is {self.noise_scale}, below 0")
+        if not 0 < self.transfer_multiplier <= MAX_TRANSFER_MULTIPLIER:
+            raise ValueError(
+                f"transfer_multiplier is {self.transfer_multiplier},"
+                f" not in (0, {MAX_TRANSFER_MULTIPLIER}]"
+            )
+        if not 0 <= self.noise_scale <= 1:
+            raise ValueError(f"noise_scale is {self.noise_scale}, not in [0, 1]")
 
     @property
     def window(self) -> Window:

@@ -91,7 +91,8 @@ class Records:
 
 def load(store: StudyStore) -> Records:
     """Read and check a study. Raises UsageError for bad files or a study without any run."""
-    rows = store.arrow("runs").to_pylist()
+    incomplete = set(store.incomplete())
+    rows = [row for row in store.arrow("runs").to_pylist() if row["run_id"] not in incomplete]
     if not rows:
         raise UsageError(
             f"study {store.study!r} has no finished run yet: start it with `bench run`"

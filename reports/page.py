@@ -85,6 +85,12 @@ def overview(records: Records) -> list[str]:
         f"Study {records.study}: {len(records.runs)} runs ({', '.join(counts)}).",
         f"Harness: {', '.join(commits)}.",
     ]
+    incomplete = records.store.incomplete()
+    if incomplete:
+        lines.append(
+            f"Left out, as a record file is missing: {', '.join(incomplete)};"
+            " `bench run` repeats such runs."
+        )
     if len(commits) > 1:
         lines.append("Its runs come from several versions of the harness: compare with care.")
     if any("+dirty" in commit for commit in commits):

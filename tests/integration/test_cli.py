@@ -1,6 +1,7 @@
 """The command line as its user sees it: exit codes, one-line refusals, and what is not loaded."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 
 from bench.cli import main
+from bench.store import StudyStore
+from bench.study_file import claim, study_spec
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -86,6 +89,9 @@ def test_refused(
         ("[options.barter]\nbeta = 'x'", "barter: option beta takes a float, not 'x'"),
         ("[options.bart]\nbeta = 0.5", "unknown method 'bart'"),
         ("options = 3", "takes one table per method"),
+        ("[options.barter]\ntransfer_multiplier = inf", "not in (0, 100]"),
+        ("[options.barter]\ntransfer_multiplier = 1e300", "not in (0, 100]"),
+        ("[options.barter]\nnoise_scale = inf", "not in [0, 1]"),
     ],
 )
 def test_bad_study_file(
@@ -102,6 +108,51 @@ def test_bad_study_file(
     assert error.count("\n") == 1
 
 
+def test_dry_run_refuses_what_a_run_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"steps": 10, "name": "mine", "device": "cpu"}
+    claim(StudyStore(tmp_path, "mine"), study_spec(None, given))
+    common = ["run", "--study", "mine", "--results", str(tmp_path), "--dry-run"]
+    common += ["--device", "cpu", "--steps"]
+    assert call(monkeypatch, *common, "11") == 2
+    assert "steps 10, not 11" in capsys.readouterr().err
+
+
+def test_bare_command_prints_its_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call(monkeypatch) == 0
+    assert "Commands:" in capsys.readouterr().out
+
+
+def test_plan_is_not_cut_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert call(monkeypatch, "plan", "--workload", "vit-cifar100-finetune") == 0
+    shown = capsys.readouterr().out
+    for figure in ("906.17", "15.276 P", "2,742,628", "4 + 136", "89.0%"):
+        assert figure in shown
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize("arguments", [["list"], ["plan", "--json"], ["run", "--dry-run"]])
+def test_reader_that_goes_away_or_a_full_disk(arguments: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.cli", *arguments]
+    read, write = os.pipe()
+    os.close(read)
+    gone = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=tmp_path, check=False)
+    os.close(write)
+    assert (gone.returncode, gone.stderr) == (141, b"")
+    with Path("/dev/full").open("w") as full:
+        refused = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, check=False
+        )
+    assert refused.returncode == 2
+    assert refused.stderr == "bench: cannot write the output: No space left on device\n"
+
+
 def test_nothing_heavy_is_loaded_for_refusals_lists_and_plans(tmp_path: Path) -> None:
     """Importing torch and timm takes seconds: answers that need neither must not wait for them."""
     calls = [arguments for arguments, _ in REFUSED] + [
@@ -116,6 +167,8 @@ def test_nothing_heavy_is_loaded_for_refusals_lists_and_plans(tmp_path: Path) ->
     script = f"""
 import contextlib, io, sys
 from bench.cli import main
+from bench.store import StudyStore
+from bench.study_file import claim, study_spec
 for arguments in {calls!r}:
     sys.argv = ["bench", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

@@ -176,7 +176,7 @@ def test_finished_runs_are_kept_and_seeds_can_be_added(store: StudyStore) -> Non
     before = snapshot(store.folder)
     code, output = run(store.root, methods="barter,dense,static", seeds="0")
     assert code == 0
-    assert "0 runs to do, 3 finished runs are kept" in output
+    assert "0 runs to do, 3 finished runs kept" in output
     assert snapshot(store.folder) == before
 
 
@@ -241,8 +241,70 @@ def test_failing_run_is_a_row_and_loses_nothing(
     # A failed run is tried again; a finished one is not.
     code, output = run(tmp_path, methods="dense,static", seeds="0", steps=4)
     assert code == 0
-    assert "1 runs to do, 1 finished runs are kept" in output
+    assert "1 run to do, 1 finished run kept" in output
     assert by_method(results)["static"]["status"] == "ok"
+
+
+def test_ctrl_c_during_start_up_is_quiet_and_leaves_no_process(tmp_path: Path) -> None:
+    """A terminal sends SIGINT to every process of the group, also to the server that imports."""
+    command = [sys.executable, "-m", "bench.cli", "run", "--device", "cpu", "--steps", "20"]
+    with subprocess.Popen(
+        [*command, "--results", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("study ")
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; 0 finished runs kept" in output
+    assert errors == ""
+    assert_group_ends(process.pid)
+
+
+def test_workers_die_with_the_process_that_watches_them(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.cli", "run", "--device", "cpu", "--seeds", "0"]
+    command += ["--methods", "static", "--steps", "5000", "--batch-size", "16"]
+    with subprocess.Popen(
+        [*command, "--results", str(tmp_path)], stdout=subprocess.DEVNULL, start_new_session=True
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not list(tmp_path.rglob("*.log")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = subprocess.run(
+            [*command, "--results", str(tmp_path)], check=False, capture_output=True, text=True
+        )
+        process.kill()
+    assert second.returncode == 2
+    assert f"is being run by process {process.pid}" in second.stderr
+    assert_group_ends(process.pid)
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def assert_group_ends(group: int) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("a process of the run lives on")
+
+
+def test_run_whose_record_is_incomplete_is_repeated(tmp_path: Path) -> None:
+    assert run(tmp_path, methods="dense,static", seeds="0", steps=4)[0] == 0
+    store = StudyStore(tmp_path, "small")
+    dense = by_method(store)["dense"]["run_id"]
+    (store.folder / "updates" / f"{dense}.parquet").unlink()
+    assert store.incomplete() == [dense]
+    code, output = run(tmp_path, methods="dense,static", seeds="0", steps=4)
+    assert code == 0
+    assert "1 run to do, 1 finished run kept" in output
+    assert store.incomplete() == []
 
 
 def test_interrupted_study_keeps_what_is_finished(tmp_path: Path) -> None:
@@ -264,7 +326,7 @@ def test_interrupted_study_keeps_what_is_finished(tmp_path: Path) -> None:
     assert not list(store.folder.rglob("*.tmp"))
     assert len(rows(store, "steps")) == 30 * finished
     done = subprocess.run(quick, check=True, capture_output=True, text=True)
-    assert f"{3 - finished} runs to do, {finished} finished runs are kept" in done.stdout
+    assert f", {finished} finished run" in done.stdout
     assert len(rows(store, "runs")) == 3
 
 

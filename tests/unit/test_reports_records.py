@@ -19,6 +19,7 @@ from reports.load import (
     Standing,
     load,
 )
+from reports.page import overview
 from reports.speedups import dense_reference, not_compared, pairs, speedup, why_not
 from reports.summary import Summary, paired_difference, summarise
 from reports.tables_outcome import cautions
@@ -340,3 +341,12 @@ def test_without_timed_steps_there_is_no_speed_up(tmp_path: Path) -> None:
 
 def test_densities_read_as_they_were_asked_for() -> None:
     assert [density_text(d) for d in (1.0, 0.3, 0.05, 0.125)] == ["1.0", "0.3", "0.05", "0.125"]
+
+
+def test_run_that_lost_a_file_is_left_out_and_named(tmp_path: Path) -> None:
+    store = write_study(tmp_path, demo_runs())
+    victim = sorted((store.folder / "updates").glob("*.parquet"))[0]
+    victim.unlink()
+    records = load(store)
+    assert victim.stem not in {run["run_id"] for run in records.runs}
+    assert any(victim.stem in line and "repeats" in line for line in overview(records))

@@ -118,11 +118,36 @@ def test_axes_may_grow_under_one_name(tmp_path: Path) -> None:
     assert there["methods"] == ["dense", "static", "barter"]
 
 
+def test_methods_may_be_added_with_their_options(tmp_path: Path) -> None:
+    def barter(multiplier: float) -> StudySpec:
+        options = (("barter", (("transfer_multiplier", multiplier),)),)
+        return replace(spec(name="mine", methods="barter"), options=options)
+
+    store = StudyStore(tmp_path, "mine")
+    claim(store, spec(name="mine", methods="static"))
+    claim(store, barter(6.0))
+    claim(store, spec(name="mine", methods="dense"))
+    there = json.loads(store.study_file.read_text())
+    assert there["methods"] == ["static", "barter", "dense"]
+    assert there["options"] == [["barter", [["transfer_multiplier", 6.0]]]]
+    claim(store, barter(6.0))
+    with pytest.raises(UsageError, match=r"options.barter.transfer_multiplier 6.0, not 1.0"):
+        claim(store, barter(1.0))
+    with pytest.raises(UsageError, match=r"options.barter.transfer_multiplier 6.0, not by default"):
+        claim(store, spec(name="mine", methods="barter"))
+
+
+def test_byte_order_mark_in_a_study_file(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_text("steps = 7\n", encoding="utf-8-sig")
+    assert study_spec(file, {}).steps == 7
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"steps": 11}, "steps 10, not 11"),
-        ({"batch_size": 32}, "batch_size as the workload has it, not 32"),
+        ({"batch_size": 32}, "batch_size by default, not 32"),
         ({"workload": "cct-digits"}, "workloads vit-digits, not cct-digits"),
     ],
 )

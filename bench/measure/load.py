@@ -1,0 +1,39 @@
+"""How much processor other programs used while a run went on."""
+
+import os
+import time
+from pathlib import Path
+
+_STAT = Path("/proc/stat")
+
+
+class ForeignLoad:
+    """Cores that other programs kept busy on average since this was made.
+
+    Linux only: elsewhere `cores()` is None. Counted is all processor time of the machine, less
+    that of this process; the watching process and its display count as foreign.
+    """
+
+    def __init__(self, stat: Path = _STAT) -> None:
+        self._stat = stat
+        self._start = self._sample()
+
+    def cores(self) -> float | None:
+        """Average number of foreign cores, not below 0; None where it cannot be known."""
+        now = self._sample()
+        if self._start is None or now is None or now[0] <= self._start[0]:
+            return None
+        elapsed, busy, own = (b - a for a, b in zip(self._start, now, strict=True))
+        return max(0.0, (busy - own) / elapsed)
+
+    def _sample(self) -> tuple[float, float, float] | None:
+        """Seconds: wall clock, busy time of all cores, processor time of this process."""
+        try:
+            first = self._stat.read_text().splitlines()[0].split()[1:9]
+            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first)
+            ticks_per_s = os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError, AttributeError):
+            return None
+        # What the host stole is others' time too.
+        busy = (user + nice + system + irq + softirq + steal) / ticks_per_s
+        return time.monotonic(), busy, time.process_time()
