@@ -38,7 +38,7 @@ def step_time(setting: Setting, summaries: Sequence[Summary]) -> Figure | None:
         n = f"n = {mean.runs} run{'s' * (mean.runs != 1)}, {mean.steps:,} steps"
         return Bar(mean.value, mean.low, mean.high, f"{estimate(mean)}   {n}")
 
-    note = "Whiskers: 95 % interval" + (
+    note = "Whiskers: 95 % interval (it goes on beyond an arrow)" + (
         ", step-to-step only where n is one run"
         if any(s.times.mean and s.times.mean.runs == 1 for s in summaries)
         else ""
@@ -131,6 +131,7 @@ def _whisker(axes: Axes, y: int, bar: Bar, longest: float) -> float:
     axes.errorbar(bar.value, y, xerr=reach, color="black", lw=1.2, capsize=3)
     if end < bar.high:
         axes.plot(end, y, color="black", marker=">", ms=6, zorder=5)
+        return end + 0.02 * longest  # room for the arrow's tip
     return end
 
 
