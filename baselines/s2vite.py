@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from baselines.s2vite_config import S2viteConfig
+from baselines.s2vite_config import OFFICIAL, S2viteConfig
+from baselines.s2vite_official import FullSizeMask, HeadNorms, read_counts
 from baselines.s2vite_rules import (
     ExchangeRule,
     exchange_channels,
@@ -41,6 +42,7 @@ from methods.schedule import CHANNEL, HEAD
 from methods.scores import ScoreCollector
 from methods.unit_export import remove_inactive
 from methods.unit_masks import UnitMask, masked_cuts, unit_l1
+from methods.units import UnitLayer
 
 NOT_FINITE, FROZEN, UNSEEN = "scores are not finite", "frozen layer", "no gradient was seen"
 
@@ -70,7 +72,8 @@ class AbstractS2vite(SparseMethod):
             # In floating point as published: int(100 x 0.29) is 28.
             widths = [max(1, int(layer.width * context.density)) for layer in layers]
             kept = initial_units(layers, widths, RANDOM, context.seed)
-            self._masks[unit_type] = UnitMask(layers, kept)
+            self._masks[unit_type] = self._new_mask(layers, kept)
+        self._norms = HeadNorms(self.head_layers)
         self._collector = ScoreCollector(self.head_layers, head_score_sums)
         self._update_steps = self.config.update_steps(context.total_steps)
         self._steps_done = 0
@@ -78,18 +81,31 @@ class AbstractS2vite(SparseMethod):
         self._impose()
         self._observe_from(1)
 
+    def _new_mask(self, layers: tuple[UnitLayer, ...], kept: list[list[int]]) -> UnitMask:
+        if self._is_official:
+            return FullSizeMask(layers, kept, self.context.process_group)
+        return UnitMask(layers, kept)
+
+    @property
+    def _is_official(self) -> bool:
+        return self.config.overhead == OFFICIAL
+
     def gradient_need(self, step: int) -> GradientNeed:
         """Growth is by gradients of inactive units. (Adam's moments of masked entries live on
         dense gradients at other steps too; no decision is made on them.)"""
         return GradientNeed.DENSE if step in self._update_steps else GradientNeed.ACTIVE
 
     def flags(self, step: int) -> tuple[str, ...]:
-        return ("collecting", "update", "dense_gradient") if step in self._update_steps else ()
+        if step in self._update_steps:
+            return ("collecting", "update", "dense_gradient")
+        return ("collecting",) * self._is_official
 
     def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:
-        if step not in self._update_steps:
+        if not self._observes(step):
             return
         heads = self._collector.take(loss_scale, self.context.process_group)
+        if step not in self._update_steps:
+            return
         if heads is not None:
             self._head_scores = heads.view(2, len(self.head_layers), -1)
         for block, layer in enumerate(self.channel_layers):
@@ -175,6 +191,8 @@ class AbstractS2vite(SparseMethod):
                         grown=int(grown[block]),
                     )
                 )
+        if self._is_official:
+            read_counts(list(self._masks.values()))
         self._forget_scores()
         return tuple(events)
 
@@ -191,11 +209,20 @@ class AbstractS2vite(SparseMethod):
         self._head_scores: Tensor | None = None
         self._channel_growth: list[Tensor | None] = [None] * len(self.channel_layers)
 
+    def _observes(self, step: int) -> bool:
+        return step in self._update_steps or self._is_official
+
     def _observe_from(self, step: int) -> None:
         """Observe heads exactly where the coming step ends in an update."""
-        self._collector.close()
-        if step in self._update_steps:
+        self._stop_observing()
+        if self._observes(step):
             self._collector.open()
+        if self._is_official:
+            self._norms.open()
+
+    def _stop_observing(self) -> None:
+        self._collector.close()
+        self._norms.close()
 
     def topology(self) -> Topology:
         if not self._masks:
@@ -207,7 +234,8 @@ class AbstractS2vite(SparseMethod):
         return super().active_parameters() - masked
 
     def state_tensors(self) -> tuple[Tensor, ...]:
-        return (*(mask.active for mask in self._masks.values()), self._collector.sums)
+        masks = [tensor for mask in self._masks.values() for tensor in mask.tensors()]
+        return (*masks, self._collector.sums)
 
     def state_dict(self) -> dict[str, Any]:
         masks = {unit_type: mask.active.clone() for unit_type, mask in self._masks.items()}
@@ -224,7 +252,7 @@ class AbstractS2vite(SparseMethod):
 
     def export(self, model: nn.Module) -> nn.Module:
         """A compact copy without the inactive units, equal in evaluation to rounding."""
-        self._collector.close()
+        self._stop_observing()
         exported = super().export(model)
         self._observe_from(self._steps_done + 1)
         remove_inactive(exported, self._masks[HEAD].kept(), self._masks[CHANNEL].kept())

@@ -61,15 +61,19 @@ class UnitMask:
         """Another set of active units; takes effect on the weights at the next `impose`."""
         self.active, self.widths = active, list(widths)
 
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What this keeps on the device."""
+        return (self.active,)
+
     @torch.no_grad()
     def impose(self, optimizer: Optimizer) -> None:
         """Zero what inactive units hold: weights and SGD's momentum. Adam's moments stay alive."""
         for layer, active in zip(self.layers, self.active.unbind(), strict=True):
             for cut, parameter in masked_cuts(layer):
-                _zero_inactive(parameter, cut, active)
+                zero_inactive(parameter, cut, active)
                 momentum = optimizer.state.get(parameter, {}).get("momentum_buffer")
                 if momentum is not None:
-                    _zero_inactive(momentum, cut, active)
+                    zero_inactive(momentum, cut, active)
 
     def frozen(self, layer: int) -> bool:
         """Whether a masked parameter of this layer is not trained."""
@@ -89,7 +93,8 @@ class UnitMask:
         return entries
 
 
-def _zero_inactive(tensor: Tensor, cut: UnitSlice, active: Tensor) -> None:
+def zero_inactive(tensor: Tensor, cut: UnitSlice, active: Tensor) -> None:
+    """Multiply, in place, by a bool per unit."""
     units = cut.split(tensor)
     trailing = units.dim() - cut.unit_axis - 1
     units.mul_(active.reshape(-1, *[1] * trailing))

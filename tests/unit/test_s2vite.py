@@ -25,6 +25,7 @@ from tests.support.training import OPTIMIZERS, Trained, attach, batch, small_cct
 from tests.unit.test_barter import CountReads, assert_equal_models, counted_copies
 
 KINDS = (S2vite, S2viteExcludeDropped)
+OFFICIAL = S2viteConfig(overhead="official")
 STEPS = 40
 UPDATES = range(3, 32, 3)
 """What the default configuration makes of a run of `STEPS`."""
@@ -334,3 +335,41 @@ def test_bfloat16_autocast() -> None:
 def test_explicit_interval() -> None:
     run = attach(S2vite(S2viteConfig(update_frequency=10)), small_vit(), STEPS)
     assert sorted({step for step, _ in events_of(run)}) == [10, 20, 30]
+
+
+@pytest.mark.parametrize("build", [small_vit, small_cct])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd-momentum"])
+def test_official_overhead_changes_no_result(build: Any, optimizer: str) -> None:
+    lean = attach(S2vite(), build(), STEPS, optimizer=optimizer)
+    official = attach(S2vite(OFFICIAL), build(), STEPS, optimizer=optimizer)
+    assert list(lean.run(1, STEPS)) == list(official.run(1, STEPS))
+    assert_equal_models(lean.model, official.model)
+    exported = official.method.export(official.model)
+    assert not any(module._forward_pre_hooks for module in exported.modules())
+    assert_equal_models(exported, lean.method.export(lean.model))
+
+
+def test_official_overhead_reads_every_head_in_every_forward() -> None:
+    run = attach(S2vite(OFFICIAL), small_vit(), STEPS)
+    heads, blocks = 4, 4
+    for step in (1, 2, UPDATES[0], UPDATES[0] + 1):
+        images, targets = batch(step)
+        assert "collecting" in run.method.flags(step)
+        with CountReads() as forward:
+            loss = cross_entropy(run.model(images), targets)
+        assert len(forward.seen) == heads * blocks
+        with CountReads() as rest:
+            loss.backward()
+            run.method.after_backward(step)
+        with CountReads() as updating:
+            run.method.update_topology(step)
+            run.method.after_step(step)
+        assert not rest.seen
+        assert len(updating.seen) == 19 * blocks * (step in UPDATES)
+    with torch.no_grad(), CountReads() as evaluation:
+        run.model(batch(1)[0])
+    assert len(evaluation.seen) == heads * blocks
+    resumed = attach(S2vite(OFFICIAL), small_vit(), STEPS)
+    resumed.method.load_state_dict(run.method.state_dict())
+    for left, right in zip(resumed.method.state_tensors(), run.method.state_tensors(), strict=True):
+        assert torch.equal(left, right)
