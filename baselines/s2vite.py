@@ -24,8 +24,8 @@ from baselines.s2vite_rules import (
     exchange_count,
     exchange_excluding_dropped,
     exchange_heads,
-    head_score_sums,
 )
+from baselines.s2vite_scores import UpdateScores
 from methods.allocation import initial_units
 from methods.base import (
     GradientNeed,
@@ -39,12 +39,11 @@ from methods.base import (
 from methods.budget import BudgetError
 from methods.config import RANDOM, Config
 from methods.schedule import CHANNEL, HEAD
-from methods.scores import ScoreCollector
 from methods.unit_export import remove_inactive
-from methods.unit_masks import UnitMask, masked_cuts, unit_l1
+from methods.unit_masks import UnitMask
 from methods.units import UnitLayer
 
-NOT_FINITE, FROZEN, UNSEEN = "scores are not finite", "frozen layer", "no gradient was seen"
+NOT_FINITE = "scores are not finite"
 
 
 class AbstractS2vite(SparseMethod):
@@ -74,10 +73,9 @@ class AbstractS2vite(SparseMethod):
             kept = initial_units(layers, widths, RANDOM, context.seed)
             self._masks[unit_type] = self._new_mask(layers, kept)
         self._norms = HeadNorms(self.head_layers)
-        self._collector = ScoreCollector(self.head_layers, head_score_sums)
+        self._scores = UpdateScores(self.head_layers, self.channel_layers)
         self._update_steps = self.config.update_steps(context.total_steps)
         self._steps_done = 0
-        self._forget_scores()
         self._impose()
         self._observe_from(1)
 
@@ -101,16 +99,10 @@ class AbstractS2vite(SparseMethod):
         return ("collecting",) * self._is_official
 
     def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:
-        if not self._observes(step):
-            return
-        heads = self._collector.take(loss_scale, self.context.process_group)
-        if step not in self._update_steps:
-            return
-        if heads is not None:
-            self._head_scores = heads.view(2, len(self.head_layers), -1)
-        for block, layer in enumerate(self.channel_layers):
-            if all(parameter.grad is not None for _, parameter in masked_cuts(layer)):
-                self._channel_growth[block] = unit_l1(layer, _gradient) / loss_scale
+        if step in self._update_steps:
+            self._scores.read(loss_scale, self.context.process_group)
+        elif self._is_official:
+            self._scores.collector.take()
 
     def update_topology(self, step: int) -> TopologyUpdate:
         """One event per unit type and block. `dropped` and `grown` are the units whose mask
@@ -124,44 +116,20 @@ class AbstractS2vite(SparseMethod):
         # As published: the optimizer's step is masked first, so that scores read masked weights.
         self._impose()
         rate = self.config.death_rate(step, self.context.total_steps)
-        finite = self._scores_are_finite()
+        finite = self._scores.are_finite()
         reasons: dict[str, list[str | None]] = {}
         proposed: dict[str, Tensor] = {}
         for unit_type, mask in self._masks.items():
             rows = list(mask.active.unbind())
-            reasons[unit_type] = [self._skip_reason(mask, block) for block in range(len(rows))]
+            reasons[unit_type] = [self._scores.skip_reason(mask, b) for b in range(len(rows))]
             for block, reason in enumerate(reasons[unit_type]):
                 if reason is None:
-                    exchanged = self._exchange(mask, block, rate)
-                    rows[block] = torch.where(finite, exchanged, rows[block])
+                    scores, width = self._scores.of(mask, block), mask.widths[block]
+                    count = exchange_count(rate, width)
+                    new = self.rules[unit_type](*scores, rows[block], width, count)
+                    rows[block] = torch.where(finite, new, rows[block])
             proposed[unit_type] = torch.stack(rows)
         return TopologyUpdate(self._adopt(proposed, reasons, finite))
-
-    def _skip_reason(self, mask: UnitMask, block: int) -> str | None:
-        if mask.frozen(block):
-            return FROZEN
-        observed = self._head_scores if mask.unit_type == HEAD else self._channel_growth[block]
-        return UNSEEN if observed is None else None
-
-    def _exchange(self, mask: UnitMask, block: int, rate: float) -> Tensor:
-        """The block's mask as the rule wants it."""
-        if mask.unit_type == HEAD:
-            assert self._head_scores is not None
-            drop, grow = self._head_scores[:, block].unbind()
-        else:
-            drop, grow = unit_l1(mask.layers[block], _weight), self._channel_growth[block]
-            assert grow is not None
-        width = mask.widths[block]
-        rule = self.rules[mask.unit_type]
-        return rule(drop, grow, mask.active[block], width, exchange_count(rate, width))
-
-    def _scores_are_finite(self) -> Tensor:
-        """A bool on the device. Under a gradient scaler an overflowing step trains nothing, so it
-        moves nothing either."""
-        observed = [self._head_scores, *self._channel_growth]
-        finite = [scores.isfinite().all() for scores in observed if scores is not None]
-        device = self._collector.sums.device
-        return torch.stack(finite).all() if finite else torch.ones((), device=device).bool()
 
     def _adopt(
         self,
@@ -193,7 +161,7 @@ class AbstractS2vite(SparseMethod):
                 )
         if self._is_official:
             read_counts(list(self._masks.values()))
-        self._forget_scores()
+        self._scores.forget()
         return tuple(events)
 
     def after_step(self, step: int) -> None:
@@ -205,10 +173,6 @@ class AbstractS2vite(SparseMethod):
         for mask in self._masks.values():
             mask.impose(self.optimizer)
 
-    def _forget_scores(self) -> None:
-        self._head_scores: Tensor | None = None
-        self._channel_growth: list[Tensor | None] = [None] * len(self.channel_layers)
-
     def _observes(self, step: int) -> bool:
         return step in self._update_steps or self._is_official
 
@@ -216,12 +180,12 @@ class AbstractS2vite(SparseMethod):
         """Observe heads exactly where the coming step ends in an update."""
         self._stop_observing()
         if self._observes(step):
-            self._collector.open()
+            self._scores.collector.open()
         if self._is_official:
             self._norms.open()
 
     def _stop_observing(self) -> None:
-        self._collector.close()
+        self._scores.collector.close()
         self._norms.close()
 
     def topology(self) -> Topology:
@@ -235,7 +199,7 @@ class AbstractS2vite(SparseMethod):
 
     def state_tensors(self) -> tuple[Tensor, ...]:
         masks = [tensor for mask in self._masks.values() for tensor in mask.tensors()]
-        return (*masks, self._collector.sums)
+        return (*masks, self._scores.collector.sums)
 
     def state_dict(self) -> dict[str, Any]:
         masks = {unit_type: mask.active.clone() for unit_type, mask in self._masks.items()}
@@ -246,8 +210,8 @@ class AbstractS2vite(SparseMethod):
             active = state["masks"][unit_type].to(mask.active.device, copy=True)
             mask.set(active, active.sum(1).tolist())
         self._steps_done = state["steps_done"]
-        self._forget_scores()
-        self._collector.reset()
+        self._scores.forget()
+        self._scores.collector.reset()
         self._observe_from(self._steps_done + 1)
 
     def export(self, model: nn.Module) -> nn.Module:
@@ -271,12 +235,3 @@ class S2viteExcludeDropped(AbstractS2vite):
 
     name = "s2vite-exclude-dropped"
     rules = {HEAD: exchange_excluding_dropped, CHANNEL: exchange_excluding_dropped}  # noqa: RUF012
-
-
-def _weight(parameter: nn.Parameter) -> Tensor:
-    return parameter
-
-
-def _gradient(parameter: nn.Parameter) -> Tensor:
-    assert parameter.grad is not None
-    return parameter.grad

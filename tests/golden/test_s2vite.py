@@ -187,7 +187,7 @@ def from_outputs(update: Update, method: S2vite) -> None:
     for block in range(update.depth):
         outputs, gradients = (update.tensor(block, f"attn_{n}") for n in ("out", "out_grad"))
         head_dim = outputs.shape[-1]
-        method._collector.add(block, [outputs.flatten(2)], head_dim, gradients.flatten(2))
+        method._scores.collector.add(block, [outputs.flatten(2)], head_dim, gradients.flatten(2))
     method.after_backward(update.step)
 
 
@@ -198,7 +198,7 @@ def from_scores(update: Update, method: S2vite) -> None:
         torch.stack([update.tensor(block, f"head_{name}_score") for block in range(update.depth)])
         for name in ("prune", "grow")
     ]
-    method._head_scores = torch.stack(rows)
+    method._scores.heads = torch.stack(rows)
 
 
 def test_whole_updates() -> None:

@@ -9,14 +9,13 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from baselines.s2vite import (
-    FROZEN,
     NOT_FINITE,
-    UNSEEN,
     AbstractS2vite,
     S2vite,
     S2viteExcludeDropped,
 )
 from baselines.s2vite_config import S2viteConfig
+from baselines.s2vite_scores import FROZEN, UNSEEN
 from methods.base import GradientNeed, TopologyEvent
 from methods.budget import BudgetError
 from methods.schedule import CHANNEL, HEAD
@@ -266,9 +265,9 @@ def test_accumulation_and_loss_scale_do_not_change_the_scores(parts: int, scale:
             run.step(step)
         backward_parts(run, *case)
         method.after_backward(UPDATES[0], torch.tensor(case[1]))
-        assert method._head_scores is not None
-        growth = [scores for scores in method._channel_growth if scores is not None]
-        observed.append((method._head_scores, torch.stack(growth)))
+        assert method._scores.heads is not None
+        growth = [scores for scores in method._scores.channel_growth if scores is not None]
+        observed.append((method._scores.heads, torch.stack(growth)))
     for expected, scores in zip(*observed, strict=True):
         torch.testing.assert_close(scores, expected, rtol=1e-9, atol=1e-13)
 
