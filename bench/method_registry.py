@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from baselines.s2vite_config import S2viteConfig
 from bench.errors import UsageError
 from methods.config import BarterConfig, CompactConfig, Config
 
@@ -64,6 +65,18 @@ _ALL = (
         "BARTER with receiver, parent and donor drawn at random",
         "methods.barter_random:BarterRandomPair",
         BarterConfig,
+    ),
+    MethodInfo(
+        "s2vite",
+        "masked; drops and grows heads and channels within each block",
+        "baselines.s2vite:S2vite",
+        S2viteConfig,
+    ),
+    MethodInfo(
+        "s2vite-exclude-dropped",
+        "S2ViTE that never regrows what it has just dropped",
+        "baselines.s2vite:S2viteExcludeDropped",
+        S2viteConfig,
     ),
 )
 

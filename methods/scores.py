@@ -9,7 +9,7 @@ With a[b, j] a unit's activation and g = dL/da, B samples and J coordinates:
 The sum over j is signed and taken per sample, before the absolute value.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -19,6 +19,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from methods.units import UnitLayer
+
+ScoreSums = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
+"""(activation, gradient, unit_dim) -> two scores per unit, summed over samples."""
 
 PRUNE, GROWTH = 0, 1
 """Rows of every score tensor [2, units]; the units of all layers stand side by side."""
@@ -57,11 +60,15 @@ class ScoreCollector:
 
     Between two calls of `take` every backward pass counts as a part of one minibatch, so
     gradient accumulation (micro-batch losses divided by their number) gives the score of the
-    whole. Only active units exist, so no gradient of an inactive one is ever computed.
+    whole. It sees the units that the tensors hold: in a compact model the active ones.
+
+    Args:
+        score_sums: what is observed; BARTER's scores unless told otherwise.
     """
 
-    def __init__(self, layers: Sequence[UnitLayer]) -> None:
+    def __init__(self, layers: Sequence[UnitLayer], score_sums: ScoreSums = score_sums) -> None:
         self._layers = tuple(layers)
+        self._score_sums = score_sums
         self._handles: list[torch.utils.hooks.RemovableHandle] = []
         self.reset()
 
@@ -103,7 +110,7 @@ class ScoreCollector:
         activation = pending.pop()
         per_unit = (*activation.shape[:-1], -1, unit_size)
         if activation.shape[-1]:
-            sums = score_sums(
+            sums = self._score_sums(
                 activation.reshape(per_unit), gradient.reshape(per_unit), activation.dim() - 1
             )
             self.sums[:, self._spans[layer]] += torch.stack(sums)

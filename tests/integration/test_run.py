@@ -348,6 +348,10 @@ def test_full_size_models_run_with_all_methods(workload: str, tmp_path: Path) ->
         assert "synthetic_data" in row["reason_codes"]
         assert row["test_top1_percent"] is None
         assert row["active_parameters_min"] == row["active_parameters_max"]
+        if row["is_dynamic"]:
+            assert row["executed_updates"] > 0
+        if row["realisation"] == "masked":
+            continue  # masks save no products, and the plan is of compact tensors
         (planned,) = plan_rows(
             [get_workload(workload)], [get_method(row["method"])], [row["density"]]
         )
@@ -356,6 +360,4 @@ def test_full_size_models_run_with_all_methods(workload: str, tmp_path: Path) ->
             row["macs_forward_per_image"] + row["macs_backward_per_image"]
             == planned["macs_train_per_image"]
         )
-        if row["is_dynamic"]:
-            assert row["executed_updates"] > 0
     assert not rows(store, "evals")
