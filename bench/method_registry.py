@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from baselines.config import RigLConfig, SetConfig, SnfsConfig, SRigLConfig
 from bench.errors import UsageError
 from methods.config import BarterConfig, CompactConfig, Config
 
@@ -64,6 +65,27 @@ _ALL = (
         "BARTER with receiver, parent and donor drawn at random",
         "methods.barter_random:BarterRandomPair",
         BarterConfig,
+    ),
+    MethodInfo(
+        "set", "masked; drops small weights, grows at random", "baselines.set:Set", SetConfig
+    ),
+    MethodInfo(
+        "snfs",
+        "masked; drops small weights, grows and redistributes by momentum",
+        "baselines.snfs:Snfs",
+        SnfsConfig,
+    ),
+    MethodInfo(
+        "rigl",
+        "masked; drops small weights, grows where the dense gradient is largest",
+        "baselines.rigl:RigL",
+        RigLConfig,
+    ),
+    MethodInfo(
+        "srigl",
+        "masked; RigL with a constant fan-in, whole rows may go",
+        "baselines.srigl:SRigL",
+        SRigLConfig,
     ),
 )
 
