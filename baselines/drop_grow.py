@@ -71,7 +71,7 @@ def drop_by_sign(weight: Tensor, mask: Tensor, active: int, zeta: float) -> Drop
     return Drop(kept, active - kept.sum(), int(zeta * active))
 
 
-def keep_largest(weight: Tensor, mask: Tensor, count: int) -> Tensor:
+def keep_largest(weight: Tensor, mask: Tensor, count: int | Tensor) -> Tensor:
     """The `count` active entries of largest |w|: active before inactive, then lowest index."""
     return largest(torch.where(mask, weight.abs(), -1.0), count)
 

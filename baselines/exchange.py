@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from baselines.drop_grow import (
+    Drop,
     DropRule,
     drop_by_sign,
     drop_smallest,
@@ -36,15 +37,19 @@ class Exchange(Rewiring, ABC):
     """Whether matrices without a zero keep all their entries (SViTE)."""
 
     def rewire(self, weights: Sequence[SparseWeight], step: int) -> list[tuple[int, int]]:
-        fraction = self.schedule.fraction(step)
-        return [self._exchange(weight, fraction, step) for weight in weights]
+        changes = []
+        for weight in weights:
+            drop = self.drop(weight, step)
+            self.set_mask(weight, self.grow(weight, drop.kept, drop.dropped, step))
+            changes.append((drop.nominal, drop.nominal))
+        return changes
 
-    def _exchange(self, weight: SparseWeight, fraction: float, step: int) -> tuple[int, int]:
+    def drop(self, weight: SparseWeight, step: int) -> Drop:
+        """What is left of the mask before anything grows."""
         if self.leaves_full_matrices and weight.active == weight.mask.numel():
-            return 0, 0
-        drop = EXACT_RULES[self.rule](weight.parameter, weight.mask, weight.active, fraction)
-        self.set_mask(weight, self.grow(weight, drop.kept, drop.dropped, step))
-        return drop.nominal, drop.nominal
+            return Drop(weight.mask, 0, 0)
+        fraction = self.schedule.fraction(step)
+        return EXACT_RULES[self.rule](weight.parameter, weight.mask, weight.active, fraction)
 
     @property
     @abstractmethod

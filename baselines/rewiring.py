@@ -28,7 +28,7 @@ class Rewiring(MaskedMethod, ABC):
 
     is_dynamic = True
     config_type: ClassVar[type[Config]] = RewiringConfig
-    config: RewiringConfig
+    config: RewiringConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     schedule: UpdateSchedule
 
     def __init__(self, config: Config | None = None) -> None:

@@ -2,25 +2,23 @@
 (baselines page, section 5).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.optim import Optimizer
 
 from baselines.config import SnfsConfig
-from baselines.drop_grow import drop_smallest_ceil, grow_largest
-from baselines.rewiring import Rewiring
-from baselines.sparse_learning import AdjustedGrowth, layer_rate, regrow_counts, shares_of
-from methods.base import MethodContext
+from baselines.drop_grow import grow_largest
+from baselines.redistribution import Redistributing
+from baselines.sparse_learning import shares_of
 from methods.config import Config
 from methods.masks import MOMENTUM, SparseWeight
 
 _EPS = 1e-8
 
 
-class Snfs(Rewiring):
+class Snfs(Redistributing):
     """Sparse networks from scratch.
 
     Gradients and momentum stay dense at every step. An update copies two numbers per matrix to the
@@ -33,11 +31,18 @@ class Snfs(Rewiring):
     masks_gradients = False
     masks_momentum = False
 
-    def bind(
-        self, weights: Sequence[SparseWeight], optimizer: Optimizer, context: MethodContext
-    ) -> None:
-        super().bind(weights, optimizer, context)
-        self.adjusted = AdjustedGrowth()
+    def rewire(self, weights: Sequence[SparseWeight], step: int) -> list[tuple[int, int]]:
+        plan = self.plan(weights, step)
+        grown = []
+        for weight, kept, removed, count in zip(
+            weights, plan.kept, plan.removed, plan.counts, strict=True
+        ):
+            self.set_mask(weight, grow_largest(self.momentum(weight), kept, count, weight.mask))
+            left = weight.active - removed
+            grown.append(min(count, weight.mask.numel() - left))
+            weight.active = left + grown[-1]
+        self.note_total()
+        return list(zip(plan.removed, grown, strict=True))
 
     def momentum(self, weight: SparseWeight) -> Tensor:
         """|momentum| of every entry: SGD's buffer, or Adam's m / (sqrt(v) + 1e-8) without bias
@@ -53,41 +58,10 @@ class Snfs(Rewiring):
             raise ValueError("SNFS needs an optimizer with momentum: SGD with momentum, or Adam")
         return (state["exp_avg"] / (state["exp_avg_sq"].sqrt() + _EPS)).abs()
 
-    def rewire(self, weights: Sequence[SparseWeight], step: int) -> list[tuple[int, int]]:
-        momenta = [self.momentum(weight) for weight in weights]
-        shares, nonzero = self._shares(weights, momenta)
-        rate, kept, removed, vacancies = self.schedule.fraction(step), [], [], []
-        for weight, share, alive in zip(weights, shares, nonzero, strict=True):
-            size = weight.mask.numel()
-            own = layer_rate(rate, weight.active, size, share, len(weights))
-            drop = drop_smallest_ceil(weight.parameter, weight.mask, weight.active, own)
-            kept.append(drop.kept)
-            # A rate of 0 drops exact zeros, whose number came with the shares.
-            removed.append(drop.nominal or weight.active - alive)
-            vacancies.append(size - weight.active + drop.nominal)
-        counts = regrow_counts(shares, sum(removed), self.adjusted.value, vacancies)
-        grown = []
-        for weight, momentum, mask, gone, count in zip(
-            weights, momenta, kept, removed, counts, strict=True
-        ):
-            self.set_mask(weight, grow_largest(momentum, mask, count, weight.mask))
-            left = weight.active - gone
-            grown.append(min(count, weight.mask.numel() - left))
-            weight.active = left + grown[-1]
-        self.adjusted.note(self.baseline - sum(weight.active for weight in self.weights))
-        return list(zip(removed, grown, strict=True))
-
-    @property
-    def baseline(self) -> float:
-        """Active entries that the density asks for."""
-        return self.context.density * sum(weight.mask.numel() for weight in self.weights)
-
-    def _shares(
-        self, weights: Sequence[SparseWeight], momenta: Sequence[Tensor]
-    ) -> tuple[list[float], list[int]]:
-        """Redistribution shares, and the active entries that are not exactly 0 (counts are
-        exact in float32 up to 2^24 entries)."""
-        sums = [(m * w.mask).sum() for m, w in zip(momenta, weights, strict=True)]
+    def shares(self, weights: Sequence[SparseWeight]) -> tuple[list[float], list[int]]:
+        """By mean |momentum| of active entries, or by size. One copy to the host; counts are exact
+        in float32 up to 2^24 entries."""
+        sums = [(self.momentum(w) * w.mask).sum() for w in weights]
         nonzero = [(w.parameter != 0).sum().to(s) for w, s in zip(weights, sums, strict=True)]
         totals, alive = torch.stack([torch.stack(sums), torch.stack(nonzero)]).tolist()
         if self.config.redistribution == "size":
@@ -97,12 +71,3 @@ class Snfs(Rewiring):
                 total / max(1, weight.active) for total, weight in zip(totals, weights, strict=True)
             ]
         return shares_of(values), [int(count) for count in alive]
-
-    def state_dict(self) -> dict[str, Any]:
-        adjusted = {"value": self.adjusted.value, "deviations": list(self.adjusted.deviations)}
-        return super().state_dict() | {"adjusted_growth": adjusted}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        saved = state["adjusted_growth"]
-        self.adjusted = AdjustedGrowth(saved["value"], list(saved["deviations"]))
