@@ -51,7 +51,7 @@ class Snfs(Redistributing):
         Raises:
             ValueError: the optimizer keeps neither.
         """
-        state = self.optimizer.state[weight.parameter]
+        state = self.optimizer.state.get(weight.parameter, {})
         if state.get(MOMENTUM) is not None:
             return state[MOMENTUM].abs()
         if "exp_avg" not in state:

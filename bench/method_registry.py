@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from baselines.config import RigLConfig, SetConfig, SnfsConfig, SRigLConfig
 from bench.errors import UsageError
-from methods.config import BarterConfig, CompactConfig, Config
+from methods.config import BarterConfig, CompactConfig, Config, MaskedConfig
 
 if TYPE_CHECKING:
     from methods.base import SparseMethod
@@ -27,6 +27,11 @@ class MethodInfo:
     def transfers(self) -> bool:
         """Whether it moves units between layers on BARTER's schedule."""
         return issubclass(self.config, BarterConfig)
+
+    @property
+    def masked(self) -> bool:
+        """Whether it executes the dense model, with masks."""
+        return issubclass(self.config, MaskedConfig)
 
     def create(self, config: Config) -> "SparseMethod":
         """The method itself; imports torch."""

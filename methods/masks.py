@@ -46,6 +46,14 @@ class SparseWeight:
         return self.parameter.grad is not None
 
 
+@torch.no_grad()
+def _multiply(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Tensors times masks, in place; one call for all spares the host one per matrix."""
+    if pairs:
+        tensors, masks = zip(*pairs, strict=True)
+        torch._foreach_mul_(tensors, masks)  # pyright: ignore[reportPrivateImportUsage]
+
+
 def matrices(
     head_layers: Iterable[UnitLayer], channel_layers: Iterable[UnitLayer]
 ) -> Iterator[tuple[str, int, nn.Parameter]]:
@@ -111,25 +119,25 @@ class MaskedMethod(SparseMethod, ABC):
         if self.masks_gradients:
             self.mask_gradients()
 
-    @torch.no_grad()
     def mask_gradients(self) -> None:
-        for weight in self.weights:
-            if weight.parameter.grad is not None:
-                weight.parameter.grad.mul_(weight.mask)
+        """Zero inactive entries of every gradient there is, in place."""
+        pairs = [(w.parameter.grad, w.mask) for w in self.weights if w.parameter.grad is not None]
+        _multiply(pairs)
 
-    @torch.no_grad()
     def apply_masks(self) -> None:
         """Zero inactive weights, and their SGD momentum where the method masks it; in place."""
-        for weight in self.weights:
-            weight.parameter.mul_(weight.mask)
-            momentum = self.optimizer.state[weight.parameter].get(MOMENTUM)
-            if self.masks_momentum and momentum is not None:
-                momentum.mul_(weight.mask)
+        pairs: list[tuple[Tensor, Tensor]] = [(w.parameter, w.mask) for w in self.weights]
+        if self.masks_momentum:
+            for weight in self.weights:
+                momentum = self.optimizer.state.get(weight.parameter, {}).get(MOMENTUM)
+                if momentum is not None:
+                    pairs.append((momentum, weight.mask))
+        _multiply(pairs)
 
     @torch.no_grad()
     def reset_state(self, weight: SparseWeight, grown: Tensor) -> None:
         """Zero the optimizer moments of `grown` entries (bool, shape of the weight)."""
-        state = self.optimizer.state[weight.parameter]
+        state = self.optimizer.state.get(weight.parameter, {})
         kept = ~grown
         for moment in _MOMENTS:
             if state.get(moment) is not None:
