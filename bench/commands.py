@@ -49,12 +49,12 @@ def run_command(
         kept = sum(row["status"] == OK for row in store.finished().values())
         _say(console, f"interrupted; {count(kept, 'finished run')} kept, the same call goes on")
         raise
-    done, failed = len(outcome.rows), len(outcome.not_ok)
+    done, failed = len(outcome.rows), len(outcome.failed)
     text = f"{count(done, 'run')} done, {outcome.already_finished} kept from before"
-    _say(console, f"{text}; {failed} not ok, see above" if failed else text)
+    _say(console, f"{text}; {failed} failed, see above" if failed else text)
     arguments = "" if results == Path("results") else f" --results {results}"
     _say(console, f"next: bench report {spec.name}{arguments}")
-    return 1 if outcome.not_ok else 0
+    return 1 if outcome.failed else 0
 
 
 def report_command(study: str | None, results: Path, console: Console) -> None:

@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from baselines.config import RigLConfig, SetConfig, SnfsConfig, SRigLConfig
 from baselines.s2vite_config import S2viteConfig
 from bench.errors import UsageError
 from methods.config import BarterConfig, CompactConfig, Config
@@ -22,6 +23,8 @@ class MethodInfo:
     config: type[Config] = Config
     sparse: bool = True
     """Whether a density means anything to it; dense runs once, at density 1."""
+    masked: bool = False
+    """Whether it executes the dense model, with masks."""
 
     @property
     def transfers(self) -> bool:
@@ -67,16 +70,46 @@ _ALL = (
         BarterConfig,
     ),
     MethodInfo(
+        "set",
+        "masked; drops small weights, grows at random",
+        "baselines.set:Set",
+        SetConfig,
+        masked=True,
+    ),
+    MethodInfo(
+        "snfs",
+        "masked; drops small weights, grows and redistributes by momentum",
+        "baselines.snfs:Snfs",
+        SnfsConfig,
+        masked=True,
+    ),
+    MethodInfo(
+        "rigl",
+        "masked; drops small weights, grows where the dense gradient is largest",
+        "baselines.rigl:RigL",
+        RigLConfig,
+        masked=True,
+    ),
+    MethodInfo(
+        "srigl",
+        "masked; RigL with a constant fan-in, whole rows may go",
+        "baselines.srigl:SRigL",
+        SRigLConfig,
+        masked=True,
+    ),
+    MethodInfo(
         "s2vite",
         "masked; drops and grows heads and channels within each block",
         "baselines.s2vite:S2vite",
         S2viteConfig,
+        masked=True,
     ),
     MethodInfo(
         "s2vite-exclude-dropped",
         "S2ViTE that never regrows what it has just dropped",
         "baselines.s2vite:S2viteExcludeDropped",
         S2viteConfig,
+        masked=True,
     ),
 )
 

@@ -54,6 +54,11 @@ class PlannedMethod(Protocol):
         """Whether units move between layers during training."""
         ...
 
+    @property
+    def masked(self) -> bool:
+        """Whether it executes the dense model, with masks."""
+        ...
+
 
 @dataclass(frozen=True)
 class _Schedule:
@@ -86,7 +91,8 @@ def plan_rows(
     Returns:
         Rows with the keys of `COLUMNS`. `flops_saving` is a fraction of the dense run's FLOPs;
         `matched_epochs` are the epochs of this model that cost as much as the dense run. Transfer
-        counts are None for methods without transfers.
+        counts are None for methods without transfers. Masked methods execute and store what the
+        dense model does, and that is what their rows say.
 
     Raises:
         UsageError: a density outside (0, 1] or too small for the model, steps below 1, a
@@ -126,6 +132,8 @@ def _row(schedule: _Schedule, method: PlannedMethod, density: float) -> dict[str
     shape = schedule.workload.shape
     dense = UnitBudget(shape.blocks.total_heads, shape.blocks.total_channels)
     budget = _budget(schedule.workload, density) if method.sparse else dense
+    if method.masked:
+        budget = dense
     heads_per_layer = spread(budget.heads, shape.blocks.layers)
     channels_per_layer = spread(budget.channels, shape.blocks.layers)
     head_transfers = channel_transfers = None

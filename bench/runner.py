@@ -14,7 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from bench.run_rows import Row, failed_run, run_identity
-from bench.schema import OK
+from bench.schema import FAILED, OK
 from bench.spec import RunSpec
 from bench.store import StudyStore
 
@@ -40,8 +40,9 @@ class Outcome:
     already_finished: int
 
     @property
-    def not_ok(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row["status"] != OK)
+    def failed(self) -> tuple[Row, ...]:
+        """Runs that broke; one that its density made impossible is skipped, not failed."""
+        return tuple(row for row in self.rows if row["status"] == FAILED)
 
 
 def pending_runs(runs: Sequence[RunSpec], store: StudyStore) -> list[RunSpec]:

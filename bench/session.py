@@ -52,8 +52,9 @@ class Session:
         loss.backward()
         self.method.after_backward(step)
         clock.mark("backward")
-        rate = learning_rate(recipe, step, self.spec.total_steps)
-        step_with_decay(self.optimizer, recipe, rate)
+        if not self.method.replaces_optimizer_step(step):
+            rate = learning_rate(recipe, step, self.spec.total_steps)
+            step_with_decay(self.optimizer, recipe, rate)
         clock.mark("optimizer")
         update = self.method.update_topology(step)
         self.method.after_step(step)
@@ -73,7 +74,13 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     model = build_model(workload, spec.seed).to(device)
     optimizer = make_optimizer(model, spec.recipe, device)
     method = get_method(spec.method).create(spec.config)
-    context = MethodContext(workload.shape.blocks, spec.density, spec.total_steps, spec.seed)
+    context = MethodContext(
+        workload.shape.blocks,
+        spec.density,
+        spec.total_steps,
+        spec.seed,
+        workload.steps_per_epoch(spec.batch_size),
+    )
     method.attach(model, optimizer, context)
     data = load_data(workload, spec.seed, spec.batch_size, device)
     torch.manual_seed(spec.seed)

@@ -20,10 +20,12 @@ from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
+from bench.schema import SKIPPED
 from bench.session import build_session
 from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.train import DivergedError, Progress, Training
+from methods.budget import BudgetError
 
 _REPORT_INTERVAL_S = 0.2
 
@@ -55,6 +57,9 @@ def work(task: Task, connection: Connection) -> None:
     identity = run_identity(task.spec, task.store.study)
     try:
         tables = _run(task, connection, identity)
+    except BudgetError as error:
+        # The density gives this method no valid topology: no fault of the run's.
+        tables = {"runs": [failed_run(identity, str(error), SKIPPED)]}
     except Exception as error:
         traceback.print_exc()
         tables = {"runs": [failed_run(identity, _reason(error))]}

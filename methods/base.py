@@ -4,7 +4,8 @@ A method says *what* changes; the caller owns *when*. A training step, for any m
 
     loss.backward()
     method.after_backward(step)
-    optimizer.step()
+    if not method.replaces_optimizer_step(step):
+        optimizer.step()
     update = method.update_topology(step)   # may replace Parameters of the model
     method.after_step(step)
     optimizer.zero_grad(set_to_none=True)
@@ -40,6 +41,7 @@ class UpdateOrder(Enum):
 
     NEVER = "never"
     AFTER_OPTIMIZER_STEP = "after_optimizer_step"
+    REPLACES_OPTIMIZER_STEP = "replaces_optimizer_step"
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,8 @@ class MethodContext:
     total_steps: int
     """Optimizer steps of the whole schedule (T); step numbers are 1-based."""
     seed: int
+    steps_per_epoch: int | None = None
+    """For methods that count in epochs; None where there are none."""
     process_group: Any = None
     """torch.distributed group over which scores must agree; None in a single process. Each
     rank's loss is then the mean of its own samples, as DistributedDataParallel expects."""
@@ -111,7 +115,8 @@ class SparseMethod(ABC):
     config_type: ClassVar[type[Config]] = Config
     is_dynamic: ClassVar[bool] = False
     """Whether the topology is meant to change: a dynamic run without an update is invalid."""
-    update_order: ClassVar[UpdateOrder] = UpdateOrder.NEVER
+    update_order: UpdateOrder = UpdateOrder.NEVER
+    """Of the method, or of one instance where its configuration decides."""
     realisation: ClassVar[str] = "compact"
     """`compact` (tensors have their active shape) or `masked` (full tensors times masks)."""
 
@@ -144,6 +149,10 @@ class SparseMethod(ABC):
     def flags(self, step: int) -> tuple[str, ...]:
         """What is special about this step: any of `collecting`, `update`, `dense_gradient`."""
         return ()
+
+    def replaces_optimizer_step(self, step: int) -> bool:
+        """Whether the caller must leave the optimizer step of this step out."""
+        return False
 
     def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:  # noqa: B027
         """Read the gradients of the whole minibatch, after its last backward pass.

@@ -32,6 +32,16 @@ class CompactConfig(Config):
 
 
 @dataclass(frozen=True)
+class MaskedConfig(Config):
+    distribution: str = "uniform"
+    """How the density is spread over the masked matrices: `uniform` (equal budgets, chosen),
+    `erk` (integer counts: google-research, condensed-sparsity) or `erk-float` (ITOP, SViTE)."""
+
+    def __post_init__(self) -> None:
+        require_one_of(self, "distribution", "uniform", "erk", "erk-float")
+
+
+@dataclass(frozen=True)
 class BarterConfig(CompactConfig):
     beta: float = 0.99
     """Decay of the running scores (paper)."""

@@ -44,6 +44,7 @@ def test_registered_name_and_config(name: str) -> None:
     method = create(name)
     assert method.name == name
     assert type(method.config) is get_method(name).config is method.config_type
+    assert get_method(name).masked == (method.realisation == "masked")
 
 
 @pytest.mark.parametrize("model", BUILDERS)
@@ -175,7 +176,7 @@ def test_accumulation_gives_the_whole_minibatchs_run(name: str) -> None:
     """Two micro-batches decide what one minibatch does, and step as it does, to rounding."""
     finals = []
     for micro_batches in (1, 2):
-        run = trained(name, optimizer="sgd")
+        run = trained(name, optimizer="sgd-momentum")
         events = []
         for step in range(1, STEPS + 1):
             images, targets = batch(step, size=6)

@@ -347,11 +347,8 @@ def test_full_size_models_run_with_all_methods(workload: str, tmp_path: Path) ->
         assert row["synthetic_data"]
         assert "synthetic_data" in row["reason_codes"]
         assert row["test_top1_percent"] is None
-        assert row["active_parameters_min"] == row["active_parameters_max"]
-        if row["is_dynamic"]:
-            assert row["executed_updates"] > 0
-        if row["realisation"] == "masked":
-            continue  # masks save no products, and the plan is of compact tensors
+        if row["method"] not in ("snfs", "srigl"):  # these track their budget
+            assert row["active_parameters_min"] == row["active_parameters_max"]
         (planned,) = plan_rows(
             [get_workload(workload)], [get_method(row["method"])], [row["density"]]
         )

@@ -71,11 +71,12 @@ class Trained:
         loss = cross_entropy(self.model(images), targets)
         loss.backward()
         self.method.after_backward(step)
-        if self.decay < 0:
-            self._decay()
-        self.optimizer.step()
-        if self.decay > 0:
-            self._decay()
+        if not self.method.replaces_optimizer_step(step):
+            if self.decay < 0:
+                self._decay()
+            self.optimizer.step()
+            if self.decay > 0:
+                self._decay()
         update = self.method.update_topology(step)
         self.method.after_step(step)
         self.optimizer.zero_grad(set_to_none=True)

@@ -1,7 +1,5 @@
 """BARTER's life on a model: budgets, schedule, determinism, synchronisations, variants."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from methods.barter import AbstractBarter, Barter
 from methods.barter_random import BarterRandomDonor, BarterRandomPair, BarterRandomReceiver
@@ -18,6 +15,7 @@ from methods.budget import TransformerShape
 from methods.config import BarterConfig, CompactConfig
 from methods.static import Static
 from methods.units import find_layers
+from tests.support.reads import CountReads, counted_copies
 from tests.support.training import Trained, attach, batch, small_cct, small_vit
 
 VARIANTS = (Barter, BarterRandomReceiver, BarterRandomDonor, BarterRandomPair)
@@ -174,47 +172,6 @@ def test_state_of_a_finished_collection_resumes_without_hooks() -> None:
     resumed = trained_barter()
     resumed.method.load_state_dict(done.method.state_dict())
     assert not any(module._forward_pre_hooks for module in resumed.model.modules())
-
-
-class CountReads(TorchDispatchMode):
-    """Counts operators through which the host waits for values of a device."""
-
-    WAITING = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal", "masked_select")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[str] = []
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = func.overloadpacket.__name__
-        if name in self.WAITING:
-            self.seen.append(name)
-        return func(*args, **(kwargs or {}))
-
-
-@contextmanager
-def counted_copies(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Copies to the host, which on CPU are no operators: counted where they are asked for."""
-    copies: list[str] = []
-    original = torch.Tensor.cpu
-
-    def cpu(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
-        copies.append("cpu")
-        return original(self, *args, **kwargs)
-
-    for name in ("tolist", "numpy", "item", "__bool__", "__float__", "__int__"):
-        wrapped = getattr(torch.Tensor, name)
-
-        def counting(self: torch.Tensor, *a: Any, _f: Any = wrapped, _n: str = name) -> Any:
-            # The one copy of a transfer is `.cpu().numpy()`: the second half costs nothing.
-            if _n != "numpy":
-                copies.append(_n)
-            return _f(self, *a)
-
-        monkeypatch.setattr(torch.Tensor, name, counting)
-    monkeypatch.setattr(torch.Tensor, "cpu", cpu)
-    yield copies
-    monkeypatch.undo()
 
 
 def test_one_host_synchronisation_per_transfer_and_none_elsewhere(

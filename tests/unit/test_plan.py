@@ -16,6 +16,7 @@ class Method:
     name: str
     sparse: bool = True
     transfers: bool = False
+    masked: bool = False
 
 
 DENSE = Method("dense", sparse=False)
@@ -37,6 +38,12 @@ def test_rows_have_exactly_the_published_keys() -> None:
     assert all(tuple(row) == COLUMNS for row in table)
     assert len(table) == len(WORKLOADS) * (1 + 4 + 4)
     assert json.loads(json.dumps(table)) == table
+
+
+def test_masked_methods_cost_what_dense_costs() -> None:
+    (dense,) = rows("cct-digits", DENSE)
+    for row in rows("cct-digits", Method("rigl", masked=True)):
+        assert row | {"method": "dense", "density": 1.0} == dense
 
 
 def test_dense_stands_once_at_density_one() -> None:

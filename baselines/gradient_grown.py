@@ -1,0 +1,78 @@
+"""RigL's dense gradients, shared with SRigL: seen at backward, masked, kept for the update
+(baselines page, section 3, points 6 and 10).
+"""
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from baselines.config import GradientGrownConfig
+from baselines.rewiring import Rewiring
+from methods.base import GradientNeed, MethodContext, TopologyUpdate
+from methods.config import Config
+from methods.masks import SparseWeight
+
+
+class GradientGrown(Rewiring, ABC):
+    """Grows where the dense gradient is largest; collects it only shortly before an update."""
+
+    config_type: ClassVar[type[Config]] = GradientGrownConfig
+    config: GradientGrownConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def bind(
+        self, weights: Sequence[SparseWeight], optimizer: Optimizer, context: MethodContext
+    ) -> None:
+        super().bind(weights, optimizer, context)
+        self._dense_gradients: dict[str, Tensor] = {}
+
+    def gradient_need(self, step: int) -> GradientNeed:
+        return GradientNeed.DENSE if self._collects(step) else super().gradient_need(step)
+
+    def _collects(self, step: int) -> bool:
+        return self.schedule.needs_dense_gradient(step, self.config.dense_gradient_steps)
+
+    @torch.no_grad()
+    def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:
+        if self._collects(step):
+            self._collect(loss_scale)
+        else:
+            self._dense_gradients.clear()
+        super().after_backward(step, loss_scale)
+
+    def _collect(self, loss_scale: float | Tensor) -> None:
+        divisor = self.config.dense_gradient_steps * loss_scale
+        for weight in self.weights:
+            if weight.parameter.grad is None:
+                continue
+            share = weight.parameter.grad / divisor
+            if weight.name in self._dense_gradients:
+                self._dense_gradients[weight.name].add_(share)
+            else:
+                self._dense_gradients[weight.name] = share
+
+    def dense_gradient(self, weight: SparseWeight) -> Tensor:
+        """Mean dense gradient of the last steps, shape of the weight; valid in an update."""
+        return self._dense_gradients[weight.name]
+
+    def update_topology(self, step: int) -> TopologyUpdate:
+        update = super().update_topology(step)
+        if self.schedule.is_update(step):
+            self._dense_gradients.clear()
+        return update
+
+    def state_tensors(self) -> tuple[Tensor, ...]:
+        return super().state_tensors() + tuple(self._dense_gradients.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        gradients = {name: tensor.clone() for name, tensor in self._dense_gradients.items()}
+        return super().state_dict() | {"dense_gradients": gradients}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self._dense_gradients = {
+            name: tensor.clone() for name, tensor in state["dense_gradients"].items()
+        }
