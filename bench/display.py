@@ -2,19 +2,19 @@
 
 import time
 from collections.abc import Sequence
-from typing import Any
 
+from rich import progress as bars
 from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
-    Progress,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
+from bench.progress import Progress
 from bench.run_rows import Row
 from bench.runner import Display
 from bench.schema import OK
@@ -41,7 +41,7 @@ def outcome_line(spec: RunSpec, row: Row) -> str:
     return ", ".join(parts)
 
 
-def _state(progress: Any) -> str:
+def _state(progress: Progress) -> str:
     accuracy = progress.validation_top1_percent
     shown = "" if accuracy is None else f", validation {accuracy:.1f} %"
     return f"loss {progress.loss:.3f}{shown}"
@@ -51,7 +51,7 @@ class LiveDisplay:
     """Two bars: all optimizer steps of the study, and those of the current run."""
 
     def __init__(self, console: Console) -> None:
-        self._bars = Progress(
+        self._bars = bars.Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
@@ -85,7 +85,7 @@ class LiveDisplay:
         state = f"run {self._ended + 1} of {len(self._runs)}"
         self._bars.update(self._study, state=state)
 
-    def run_progress(self, progress: Any) -> None:
+    def run_progress(self, progress: Progress) -> None:
         self._bars.update(self._run, completed=progress.step, state=_state(progress))
         self._bars.update(self._study, completed=self._steps_before + progress.step)
 
@@ -122,7 +122,7 @@ class PlainDisplay:
         self._said_at = time.monotonic()
         self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}")
 
-    def run_progress(self, progress: Any) -> None:
+    def run_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
             self._say(f"step {progress.step} of {progress.total_steps}, {_state(progress)}")

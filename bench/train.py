@@ -14,6 +14,7 @@ from bench.evaluation import Evaluation, evaluate
 from bench.measure.clock import StepTimes, make_clock
 from bench.measure.memory import AllocatorPeak
 from bench.optimization import learning_rate
+from bench.progress import Progress
 from bench.schema import WARM_UP
 from bench.session import Session
 from bench.workloads.registry import get_workload
@@ -25,16 +26,6 @@ WARM_UP_STEPS = 5
 
 class DivergedError(Exception):
     """The loss is no longer a finite number."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What a watcher may want to know while a run goes on."""
-
-    step: int
-    total_steps: int
-    loss: float
-    validation_top1_percent: float | None
 
 
 @dataclass

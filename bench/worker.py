@@ -18,13 +18,14 @@ import torch
 from bench.errors import UsageError
 from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
+from bench.progress import Progress
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
 from bench.schema import SKIPPED
 from bench.session import build_session
 from bench.spec import RunSpec
 from bench.store import StudyStore
-from bench.train import DivergedError, Progress, Training
+from bench.train import DivergedError, Training
 from methods.budget import BudgetError
 
 _REPORT_INTERVAL_S = 0.2

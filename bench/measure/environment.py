@@ -76,7 +76,7 @@ def collect(device: torch.device) -> Environment:
         cudnn=torch.backends.cudnn.version() if on_cuda else None,
         python=platform.python_version(),
         operating_system=f"{platform.system()} {platform.release()} {platform.machine()}",
-        torch_version=torch.__version__,
+        torch_version=str(torch.__version__),  # its own type would load torch in the watcher
         torchvision_version=version("torchvision"),
         timm_version=version("timm"),
         numpy_version=version("numpy"),

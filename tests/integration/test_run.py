@@ -295,6 +295,22 @@ def assert_group_ends(group: int) -> None:
     pytest.fail("a process of the run lives on")
 
 
+def test_watching_process_never_loads_torch(tmp_path: Path) -> None:
+    """It would compute while the first run is being timed."""
+    script = f"""
+import sys
+sys.argv = ["bench", "run", "--steps", "20", "--batch-size", "16", "--seeds", "0"]
+sys.argv += ["--device", "cpu", "--methods", "static", "--results", {str(tmp_path)!r}]
+from bench.cli import main
+try:
+    main()
+except SystemExit as ended:
+    assert ended.code == 0
+assert not {{"torch", "timm", "sklearn"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, stdout=subprocess.DEVNULL)
+
+
 def test_run_whose_record_is_incomplete_is_repeated(tmp_path: Path) -> None:
     assert run(tmp_path, methods="dense,static", seeds="0", steps=4)[0] == 0
     store = StudyStore(tmp_path, "small")

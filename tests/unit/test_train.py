@@ -9,6 +9,7 @@ import torch
 
 from bench import train
 from bench.evaluation import Evaluation
+from bench.progress import Progress
 from bench.session import Session, build_session
 from bench.study_file import study_spec
 from bench.train import DivergedError, Training
@@ -79,7 +80,7 @@ def test_diverged_run_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     script(monkeypatch, [(50, 1.0)] * 4)
-    told: list[train.Progress] = []
+    told: list[Progress] = []
     Training(session(monkeypatch), told.append).run()
     assert [progress.step for progress in told] == sorted(progress.step for progress in told)
     assert told[-1].step == told[-1].total_steps == 8
