@@ -110,3 +110,12 @@ def attach(
         shape = CCT if hasattr(model, "tokenizer") else VIT
     method.attach(model, trained.optimizer, MethodContext(shape, density, total_steps, seed))
     return trained
+
+
+def assert_equal_models(a: nn.Module, b: nn.Module) -> None:
+    """Names and values are the same, bit for bit."""
+    for (name, left), (other, right) in zip(
+        a.state_dict().items(), b.state_dict().items(), strict=True
+    ):
+        assert name == other
+        assert torch.equal(left, right), name

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn.functional import cross_entropy
 
 from methods.barter import AbstractBarter, Barter
@@ -16,7 +15,7 @@ from methods.config import BarterConfig, CompactConfig
 from methods.static import Static
 from methods.units import find_layers
 from tests.support.reads import CountReads, counted_copies
-from tests.support.training import Trained, attach, batch, small_cct, small_vit
+from tests.support.training import Trained, assert_equal_models, attach, batch, small_cct, small_vit
 
 VARIANTS = (Barter, BarterRandomReceiver, BarterRandomDonor, BarterRandomPair)
 BUSY = BarterConfig(transfer_multiplier=12.0)
@@ -106,14 +105,6 @@ def test_static_and_barter_start_bit_identical() -> None:
     assert_equal_models(barter.model, static.model)
     first = find_layers(other_seed.model)[1][0].module.get_parameter("fc1.bias")
     assert not torch.equal(first, find_layers(static.model)[1][0].module.get_parameter("fc1.bias"))
-
-
-def assert_equal_models(a: nn.Module, b: nn.Module) -> None:
-    for (name, left), (other, right) in zip(
-        a.state_dict().items(), b.state_dict().items(), strict=True
-    ):
-        assert name == other
-        assert torch.equal(left, right), name
 
 
 @pytest.mark.parametrize("kind", VARIANTS)

@@ -20,7 +20,15 @@ from methods.base import GradientNeed
 from methods.budget import BudgetError
 from methods.chance import numpy_generator
 from tests.support.reads import CountReads, counted_copies
-from tests.support.training import VIT, Trained, attach, batch, small_cct, small_vit
+from tests.support.training import (
+    VIT,
+    Trained,
+    assert_equal_models,
+    attach,
+    batch,
+    small_cct,
+    small_vit,
+)
 
 STEPS = 44
 DENSE_MATRICES = VIT.layers * (4 * 16 * 16 + 2 * 16 * 20)
@@ -170,13 +178,6 @@ def finish(trained: Trained, step: int) -> None:
     trained.method.update_topology(step)
     trained.method.after_step(step)
     trained.optimizer.zero_grad(set_to_none=True)
-
-
-def assert_equal_models(one: nn.Module, two: nn.Module) -> None:
-    for (name, left), right in zip(
-        one.state_dict().items(), two.state_dict().values(), strict=True
-    ):
-        assert torch.equal(left, right), name
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -20,8 +20,16 @@ from methods.base import GradientNeed, TopologyEvent
 from methods.budget import BudgetError
 from methods.schedule import CHANNEL, HEAD
 from methods.unit_masks import masked_cuts
-from tests.support.training import OPTIMIZERS, Trained, attach, batch, small_cct, small_vit
-from tests.unit.test_barter import CountReads, assert_equal_models, counted_copies
+from tests.support.reads import CountReads, counted_copies
+from tests.support.training import (
+    OPTIMIZERS,
+    Trained,
+    assert_equal_models,
+    attach,
+    batch,
+    small_cct,
+    small_vit,
+)
 
 KINDS = (S2vite, S2viteExcludeDropped)
 OFFICIAL = S2viteConfig(overhead="official")
