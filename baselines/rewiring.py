@@ -20,7 +20,7 @@ from methods.base import (
     UpdateOrder,
 )
 from methods.config import Config
-from methods.masks import MaskedMethod, SparseWeight
+from methods.masks import MaskedMethod, SparseWeight, leaves_traces
 
 
 class Rewiring(MaskedMethod, ABC):
@@ -52,7 +52,9 @@ class Rewiring(MaskedMethod, ABC):
 
     def gradient_need(self, step: int) -> GradientNeed:
         """Dense where inactive entries' gradients are left to feed the optimizer's state."""
-        return GradientNeed.ACTIVE if self.masks_gradients else GradientNeed.DENSE
+        if self.masks_gradients or not leaves_traces(self.optimizer, self.masks_momentum):
+            return GradientNeed.ACTIVE
+        return GradientNeed.DENSE
 
     def flags(self, step: int) -> tuple[str, ...]:
         update = ("update",) if self.schedule.is_update(step) else ()

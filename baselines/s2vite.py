@@ -38,6 +38,8 @@ from methods.base import (
 )
 from methods.budget import BudgetError
 from methods.config import RANDOM, Config
+from methods.invariant import AT_LEAST
+from methods.masks import leaves_traces
 from methods.schedule import CHANNEL, HEAD
 from methods.unit_export import remove_inactive
 from methods.unit_masks import UnitMask
@@ -72,6 +74,7 @@ class AbstractS2vite(SparseMethod):
             widths = [max(1, int(layer.width * context.density)) for layer in layers]
             kept = initial_units(layers, widths, RANDOM, context.seed)
             self._masks[unit_type] = self._new_mask(layers, kept)
+        self._masked_at_start = sum(mask.masked_entries() for mask in self._masks.values())
         self._norms = HeadNorms(self.head_layers)
         self._scores = UpdateScores(self.head_layers, self.channel_layers)
         self._update_steps = self.config.update_steps(context.total_steps)
@@ -89,14 +92,19 @@ class AbstractS2vite(SparseMethod):
         return self.config.overhead == OFFICIAL
 
     def gradient_need(self, step: int) -> GradientNeed:
-        """Growth is by gradients of inactive units. (Adam's moments of masked entries live on
-        dense gradients at other steps too; no decision is made on them.)"""
-        return GradientNeed.DENSE if step in self._update_steps else GradientNeed.ACTIVE
+        """Dense where units grow by gradients, and wherever gradients of inactive units, which are
+        never masked, live on in the optimizer's state (Adam): they move a unit that comes back."""
+        if step in self._update_steps or leaves_traces(self.optimizer, momentum_is_masked=True):
+            return GradientNeed.DENSE
+        return GradientNeed.ACTIVE
 
     def flags(self, step: int) -> tuple[str, ...]:
-        if step in self._update_steps:
-            return ("collecting", "update", "dense_gradient")
-        return ("collecting",) * self._is_official
+        dense = self.gradient_need(step) is GradientNeed.DENSE
+        return (
+            ("collecting",) * self._observes(step)
+            + ("update",) * (step in self._update_steps)
+            + ("dense_gradient",) * dense
+        )
 
     def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:
         if step in self._update_steps:
@@ -197,6 +205,12 @@ class AbstractS2vite(SparseMethod):
         masked = sum(mask.masked_entries() for mask in self._masks.values())
         return super().active_parameters() - masked
 
+    def allowed_parameters(self) -> int:
+        return super().allowed_parameters() - self._masked_at_start
+
+    def masks(self) -> Mapping[str, Tensor]:
+        return {name: mask for units in self._masks.values() for name, mask in units.full_masks()}
+
     def state_tensors(self) -> tuple[Tensor, ...]:
         masks = [tensor for mask in self._masks.values() for tensor in mask.tensors()]
         return (*masks, self._scores.collector.sums)
@@ -224,9 +238,11 @@ class AbstractS2vite(SparseMethod):
 
 
 class S2vite(AbstractS2vite):
-    """S2ViTE as its published code runs."""
+    """S2ViTE as its published code runs. All channels that tie for the last place grow, so that
+    its number of active parameters may rise."""
 
     name = "s2vite"
+    budget_invariant = AT_LEAST
     rules = {HEAD: exchange_heads, CHANNEL: exchange_channels}  # noqa: RUF012
 
 

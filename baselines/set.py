@@ -13,7 +13,12 @@ from baselines.redistribution import Redistributing
 from baselines.sparse_learning import shares_of
 from methods.chance import torch_generator
 from methods.config import Config
+from methods.invariant import tracks
 from methods.masks import SparseWeight
+
+_DRIFT = 0.05
+"""Share of the allowed parameters by which the total may be off where each candidate grows with a
+probability (stated by us from what we see; `itop` has nothing that pulls it back)."""
 
 
 class Set(Exchange, Redistributing):
@@ -31,6 +36,8 @@ class Set(Exchange, Redistributing):
         super().__init__(config)
         self.masks_gradients = self.config.rule in ("exact", "set-authors")
         self.masks_momentum = self.config.rule != "sparse-learning"
+        if self.config.rule in ("itop", "sparse-learning"):
+            self.budget_invariant = tracks(_DRIFT)
 
     @property
     def rule(self) -> str:

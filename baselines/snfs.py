@@ -13,9 +13,13 @@ from baselines.drop_grow import grow_largest
 from baselines.redistribution import Redistributing
 from baselines.sparse_learning import shares_of
 from methods.config import Config
+from methods.invariant import tracks
 from methods.masks import MOMENTUM, SparseWeight
 
 _EPS = 1e-8
+_DRIFT = 0.01
+"""Share of the allowed parameters by which the total may be off: regrowth is rounded, capped and
+corrected only afterwards (stated by us from what we see; the official code states none)."""
 
 
 class Snfs(Redistributing):
@@ -30,6 +34,7 @@ class Snfs(Redistributing):
     config: SnfsConfig  # pyright: ignore[reportIncompatibleVariableOverride]
     masks_gradients = False
     masks_momentum = False
+    budget_invariant = tracks(_DRIFT)
 
     def rewire(self, weights: Sequence[SparseWeight], step: int) -> list[tuple[int, int]]:
         plan = self.plan(weights, step)

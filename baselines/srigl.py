@@ -15,6 +15,7 @@ from methods.budget import BudgetError
 from methods.chance import numpy_generator
 from methods.config import Config
 from methods.density import connection_capacity, constant_fan_in
+from methods.invariant import AT_MOST
 from methods.masks import SparseWeight
 
 
@@ -28,6 +29,7 @@ class SRigL(GradientGrown):
     name = "srigl"
     config_type: ClassVar[type[Config]] = SRigLConfig
     config: SRigLConfig  # pyright: ignore[reportIncompatibleVariableOverride]
+    budget_invariant = AT_MOST
 
     @property
     def ablation(self) -> Ablation | None:
@@ -51,11 +53,15 @@ class SRigL(GradientGrown):
         mask = torch.zeros(rows, columns, dtype=torch.bool)
         return mask.scatter_(1, order[:, :fan_in], True)
 
+    def allowed_entries(self, weight: SparseWeight) -> int:
+        """What its rows may share; the remainder of an equal division is lost."""
+        return connection_capacity(weight.mask.numel(), weight.sparsity)
+
     def rewire(self, weights: Sequence[SparseWeight], step: int) -> list[tuple[int, int]]:
         fraction, ablation = self.schedule.fraction(step), self.ablation
         changes = []
         for weight in weights:
-            capacity = connection_capacity(weight.mask.numel(), weight.sparsity)
+            capacity = self.allowed_entries(weight)
             update = update_fan_in(
                 weight.parameter,
                 weight.mask,

@@ -3,10 +3,11 @@
 import json
 from itertools import accumulate
 
+from bench.ideal_macs import ideal_training_macs
 from bench.run_rows import Row
-from bench.schema import OK, WARM_UP
+from bench.schema import DENSE_GRADIENT, OK, WARM_UP
 from bench.spec import RunSpec
-from bench.train import Training
+from bench.train import StepRecord, Training
 from bench.workloads.registry import get_workload
 from methods.budget import attention_budget, ffn_budget, unit_budget
 
@@ -43,11 +44,23 @@ def step_rows(training: Training) -> list[Row]:
                 "heads_per_layer": list(topology.heads_per_layer),
                 "channels_per_layer": list(topology.channels_per_layer),
                 "training_macs": account.macs.training,
+                "ideal_training_macs": _ideal_macs(training, record),
                 "peak_allocated_bytes": allocated,
                 "peak_reserved_bytes": reserved,
             }
         )
     return rows
+
+
+def _ideal_macs(training: Training, record: StepRecord) -> int:
+    spec, topology = training.session.spec, record.kind[0]
+    return spec.batch_size * ideal_training_macs(
+        get_workload(spec.workload).shape,
+        sum(topology.heads_per_layer),
+        sum(topology.channels_per_layer),
+        record.active_parameters,
+        DENSE_GRADIENT in record.flags,
+    )
 
 
 def evaluation_rows(training: Training, steps: list[Row]) -> list[Row]:
@@ -78,6 +91,8 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "skipped_transfers": len(training.updates) - len(executed) if scheduled else None,
         "executed_updates": len({row["step"] for row in executed}),
         "budget_parameters": parameter_budget(spec),
+        "allowed_parameters": method.allowed_parameters(),
+        "budget_invariant": str(method.budget_invariant),
         "active_parameters": training.active_parameters[-1],
         "active_parameters_min": min(training.active_parameters),
         "active_parameters_max": max(training.active_parameters),
@@ -86,6 +101,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "macs_backward_per_image": macs.backward // spec.batch_size,
         "macs_recomputed_per_image": macs.recomputed // spec.batch_size,
         "training_macs_total": sum(float(row["training_macs"]) for row in steps),
+        "ideal_training_macs_total": sum(float(row["ideal_training_macs"]) for row in steps),
         "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in steps),
         "peak_reserved_bytes": max(reserved, default=None),
         "memory_source": "allocator" if session.device.type == "cuda" else "accounted",
@@ -104,6 +120,7 @@ def reason_codes(training: Training) -> list[str]:
         and not any(row["executed"] for row in training.updates),
         "transfer_skipped": any(not row["executed"] for row in training.updates),
         "synthetic_data": training.session.data.synthetic,
+        "budget_broken": not training.keeps_budget(),
         "no_warm_up": not any(WARM_UP in record.flags for record in training.steps),
     }
     return [code for code, holds in codes.items() if holds]

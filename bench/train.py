@@ -29,13 +29,15 @@ class DivergedError(Exception):
 
 
 @dataclass
-class _Step:
+class StepRecord:
     """One step's record while it grows."""
 
     flags: tuple[str, ...]
     kind: Kind
     learning_rate: float
     loss: Tensor | float
+    active_parameters: int
+    """During its forward pass."""
     allocator_peak: tuple[int, int] | None
     times: StepTimes | None = None
 
@@ -45,7 +47,7 @@ class Training:
 
     def __init__(self, session: Session, report: Callable[[Progress], None]) -> None:
         self.session = session
-        self.steps: list[_Step] = []
+        self.steps: list[StepRecord] = []
         self.evals: list[dict[str, Any]] = []
         self.updates: list[dict[str, Any]] = []
         self.active_parameters = [session.method.active_parameters()]
@@ -101,7 +103,9 @@ class Training:
         peak = self._allocator.read() if self._allocator else None
         warm = (WARM_UP,) if step <= min(WARM_UP_STEPS, spec.total_steps // 10) else ()
         rate = learning_rate(spec.recipe, step, spec.total_steps)
-        self.steps.append(_Step(warm + flags, kind, rate, loss, peak))
+        self.steps.append(
+            StepRecord(warm + flags, kind, rate, loss, self.active_parameters[-1], peak)
+        )
         if not update:
             return topology
         active = session.method.active_parameters()
@@ -110,6 +114,12 @@ class Training:
             row = vars(event) | {"step": step, "executed": event.executed}
             self.updates.append(row | {"active_parameters": active})
         return session.method.topology()
+
+    def keeps_budget(self) -> bool:
+        """Whether the method kept its promise about active parameters, from start to end."""
+        method = self.session.method
+        allowed = method.allowed_parameters()
+        return all(method.budget_invariant.holds(n, allowed) for n in self.active_parameters)
 
     def _settle_segment(self, step: int) -> None:
         """Wait for the device, then read times and losses of the steps since the last time."""

@@ -26,6 +26,7 @@ from torch.optim import Optimizer
 
 from methods.budget import TransformerShape
 from methods.config import Config
+from methods.invariant import EXACT, BudgetInvariant
 from methods.units import UnsupportedModelError, find_layers
 
 
@@ -119,6 +120,8 @@ class SparseMethod(ABC):
     """Of the method, or of one instance where its configuration decides."""
     realisation: ClassVar[str] = "compact"
     """`compact` (tensors have their active shape) or `masked` (full tensors times masks)."""
+    budget_invariant: BudgetInvariant = EXACT
+    """How `active_parameters` stands to `allowed_parameters`, at any time."""
 
     def __init__(self, config: Config | None = None) -> None:
         self.config = config if config is not None else self.config_type()
@@ -143,7 +146,8 @@ class SparseMethod(ABC):
             raise UnsupportedModelError(f"the model has {self.topology()}, expected {dense}")
 
     def gradient_need(self, step: int) -> GradientNeed:
-        """Which weight gradients this step needs in principle."""
+        """Which weight gradients this step needs in principle: ACTIVE promises that gradients of
+        inactive entries change nothing, now or later."""
         return GradientNeed.ACTIVE
 
     def flags(self, step: int) -> tuple[str, ...]:
@@ -179,6 +183,15 @@ class SparseMethod(ABC):
     def active_parameters(self) -> int:
         """Parameters of the model that are active now; masked entries do not count."""
         return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def allowed_parameters(self) -> int:
+        """Active parameters that the method's own rule makes of the density, whole model."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def masks(self) -> Mapping[str, Tensor]:
+        """Qualified name -> bool mask (True is active) of every parameter that holds entries which
+        the method keeps at zero; none where tensors are compact."""
+        return {}
 
     def scheduled_transfers(self) -> Mapping[str, int]:
         """Unit type -> transfers that the schedule asks for."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch.optim import SGD, Optimizer
 
 from methods.base import MethodContext, SparseMethod
 from methods.chance import numpy_generator
@@ -44,6 +44,14 @@ class SparseWeight:
     def is_trained(self) -> bool:
         """Whether this step's backward pass reached it: frozen weights keep their mask."""
         return self.parameter.grad is not None
+
+
+def leaves_traces(optimizer: Optimizer, momentum_is_masked: bool) -> bool:
+    """Whether an unmasked gradient of an inactive entry outlives its step in the optimizer's state:
+    SGD without momentum has none, Adam's moments are never masked."""
+    if isinstance(optimizer, SGD):
+        return not momentum_is_masked and any(g["momentum"] for g in optimizer.param_groups)
+    return True
 
 
 @torch.no_grad()
@@ -155,6 +163,17 @@ class MaskedMethod(SparseMethod, ABC):
             self.read_counts()
         masked = sum(weight.mask.numel() - weight.active for weight in self.weights)
         return super().active_parameters() - masked
+
+    def allowed_parameters(self) -> int:
+        masked = sum(weight.mask.numel() - self.allowed_entries(weight) for weight in self.weights)
+        return super().allowed_parameters() - masked
+
+    def allowed_entries(self, weight: SparseWeight) -> int:
+        """Active entries that the density gives to a matrix."""
+        return active_count(weight.mask.numel(), weight.sparsity)
+
+    def masks(self) -> Mapping[str, Tensor]:
+        return {weight.name: weight.mask for weight in self.weights}
 
     def read_counts(self) -> None:
         """Copy the number of active entries of every matrix to the host."""

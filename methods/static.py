@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from methods.allocation import initial_units
 from methods.base import MethodContext, SparseMethod
-from methods.budget import spread, unit_budget
+from methods.budget import UnitBudget, spread, unit_budget
 from methods.compact import keep_in_layer, resize_layer
 from methods.config import CompactConfig, Config
 from methods.units import UnitLayer
@@ -25,10 +25,17 @@ class CompactMethod(SparseMethod, ABC):
 
     def attach(self, model: nn.Module, optimizer: Optimizer, context: MethodContext) -> None:
         super().attach(model, optimizer, context)
+        self._dense_parameters = self.active_parameters()
         shape = context.shape
         budget = unit_budget(shape, context.density)
         self._allocate(self.head_layers, spread(budget.heads, shape.layers))
         self._allocate(self.channel_layers, spread(budget.channels, shape.layers))
+
+    def allowed_parameters(self) -> int:
+        shape = self.context.shape
+        dense = UnitBudget(shape.total_heads, shape.total_channels)
+        saved = dense.parameters(shape) - unit_budget(shape, self.context.density).parameters(shape)
+        return self._dense_parameters - saved
 
     def _allocate(self, layers: tuple[UnitLayer, ...], widths: tuple[int, ...]) -> None:
         kept = initial_units(layers, widths, self.config.initial_units, self.context.seed)

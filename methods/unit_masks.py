@@ -84,6 +84,14 @@ class UnitMask:
         rows = self.active.tolist()
         return [[unit for unit, active in enumerate(row) if active] for row in rows]
 
+    def full_masks(self) -> Iterator[tuple[str, Tensor]]:
+        """Qualified name and bool mask, shape of the parameter, of everything that is masked."""
+        for layer, active in zip(self.layers, self.active.unbind(), strict=True):
+            for cut, parameter in masked_cuts(layer):
+                mask = torch.ones_like(parameter, dtype=torch.bool, requires_grad=False)
+                zero_inactive(mask, cut, active)
+                yield f"{layer.name}.{cut.parameter}", mask
+
     def masked_entries(self) -> int:
         """Parameter entries that are held at zero."""
         entries = 0

@@ -56,11 +56,14 @@ class Summary:
     peak_reserved: Range | None
     memory_sources: tuple[str, ...]
     macs_forward: Range | None  # per image
-    macs_training: Range | None  # per image, forward plus backward
+    macs_training: Range | None  # per image, forward plus backward, mean over the run's steps
+    macs_ideal: Range | None  # likewise, were nothing inactive computed
     macs_recomputed: Range | None
     macs_total: Range | None  # whole run
     active: Range | None
     active_during: tuple[int, int] | None  # smallest and largest at any update
+    allowed: Range | None  # by the method's own rule
+    invariants: tuple[str, ...]
     budget: Range | None
     budget_ratio: float | None
     stored: Range | None
@@ -87,7 +90,6 @@ def summarise(contender: Contender, records: Records) -> Summary:
     """Everything there is to say about one contender. Never raises for missing figures."""
     runs = contender.runs
     top1 = _by_seed(runs, PAIRED_COLUMN)
-    training = [_sum(run, "macs_forward_per_image", "macs_backward_per_image") for run in runs]
     return Summary(
         contender=contender,
         times=_step_times(runs),
@@ -95,11 +97,14 @@ def summarise(contender: Contender, records: Records) -> Summary:
         peak_reserved=_range(runs, "peak_reserved_bytes"),
         memory_sources=tuple(sorted({run["memory_source"] or "not recorded" for run in runs})),
         macs_forward=_range(runs, "macs_forward_per_image"),
-        macs_training=_range_of(training),
+        macs_training=_per_image(runs, "training_macs_total"),
+        macs_ideal=_per_image(runs, "ideal_training_macs_total"),
         macs_recomputed=_range(runs, "macs_recomputed_per_image"),
         macs_total=_range(runs, "training_macs_total"),
         active=_range(runs, "active_parameters"),
         active_during=_active_during(runs),
+        allowed=_range(runs, "allowed_parameters"),
+        invariants=tuple(sorted({r["budget_invariant"] for r in runs if r["budget_invariant"]})),
         budget=_range(runs, "budget_parameters"),
         budget_ratio=_worst_budget_ratio(runs),
         stored=_range(runs, "stored_parameters"),
@@ -142,11 +147,13 @@ def _step_times(runs: Sequence[Run]) -> StepTimes:
 def _update_cost(launches: Sequence[Launch]) -> Estimate | None:
     """Update steps minus as many steps of the same collection setting, in ms per optimizer step.
 
-    Collecting steps are the reference where there are any, ordinary ones otherwise.
+    Collecting steps are the reference where there are any, then ordinary ones, then (for methods
+    that need the dense gradient at every step) those.
     """
+    references = (COLLECTING_KIND, ORDINARY_KIND, DENSE_GRADIENT_KIND)
 
     def weights(counts: Mapping[int, int]) -> Mapping[int, float] | None:
-        reference = next((k for k in (COLLECTING_KIND, ORDINARY_KIND) if counts.get(k)), None)
+        reference = next((kind for kind in references if counts.get(kind)), None)
         if reference is None or not counts.get(UPDATE_KIND):
             return None
         share = counts[UPDATE_KIND] / sum(counts.values())
@@ -171,9 +178,10 @@ def _range_of(values: Iterable[float | None]) -> Range | None:
     return Range(min(known), max(known), float(np.mean(known))) if known else None
 
 
-def _sum(run: Run, *columns: str) -> float | None:
-    values = [run[column] for column in columns]
-    return None if any(value is None for value in values) else sum(values)
+def _per_image(runs: Sequence[Run], column: str) -> Range | None:
+    return _range_of(
+        run[column] / (run["total_steps"] * run["batch_size"]) for run in runs if run[column]
+    )
 
 
 def _active_during(runs: Sequence[Run]) -> tuple[int, int] | None:

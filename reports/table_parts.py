@@ -8,10 +8,11 @@ from reports.contenders import Setting, density_text
 from reports.formats import integer
 from reports.load import Records
 from reports.summary import Summary
-from reports.table import Column, Section
+from reports.table import Column, Section, Shown
 
 METHOD = Column("method", "method", text=True)
 DENSITY = Column("density", "density", density_text)
+ACTIVE = Column("active_parameters", "active (of budget)")
 RUNS = Column("runs", "runs", integer)
 
 
@@ -19,6 +20,15 @@ def by_setting(summaries: Sequence[Summary]) -> list[tuple[Setting, list[Summary
     """Summaries of each setting, in order."""
     settings = dict.fromkeys(summary.contender.setting for summary in summaries)
     return [(s, [x for x in summaries if x.contender.setting == s]) for s in settings]
+
+
+def active(summary: Summary) -> Shown | None:
+    """Active parameters at the end (mean over runs) and the furthest ratio to the budget."""
+    if summary.active is None:
+        return None
+    mean, ratio = summary.active.mean, summary.budget_ratio
+    text = integer(mean)
+    return Shown(f"{text} ({ratio:.3f})" if ratio is not None else text, mean)
 
 
 def section(
@@ -29,12 +39,14 @@ def section(
     rows: Sequence[dict[str, Any]],
     notes: Sequence[str] = (),
 ) -> Section:
-    """A section with one row per summary: name, density and n are added to each row."""
+    """A section with one row per summary. Name, density, n, and realised active parameters with
+    their ratio to the budget are added to each row."""
     runs = [run for summary in here for run in summary.contender.runs]
     named = [
         {
             "method": s.contender.label,
             "density": s.contender.density,
+            "active_parameters": active(s),
             "runs": len(s.contender.runs),
             **row,
         }
@@ -42,7 +54,11 @@ def section(
     ]
     return Section(
         captions.caption(setting, runs),
-        columns,
+        [
+            part
+            for column in columns
+            for part in ((column, ACTIVE) if column is DENSITY else (column,))
+        ],
         named,
         [*notes, *captions.left_out(records, setting)],
         captions.setting_columns(setting),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from reports.table import Column, Section, Table
 
-LATEX_COLUMNS = 7
+LATEX_COLUMNS = 8
 """A LaTeX table with more columns is cut, its leading ones repeated."""
 
 _LATEX = {

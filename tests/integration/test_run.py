@@ -23,6 +23,7 @@ from bench.plan import plan_rows
 from bench.schema import TABLES
 from bench.store import StudyStore
 from bench.workloads.registry import get_workload
+from reports.page import render
 
 STEPS, BATCH = 40, 16
 
@@ -100,8 +101,11 @@ def test_counted_macs_equal_the_closed_form(store: StudyStore) -> None:
         assert row["macs_forward_per_image"] == forward
         assert row["macs_forward_per_image"] + row["macs_backward_per_image"] == training
         for step in of_run(store, "steps", row["run_id"]):
-            assert step["training_macs"] == training * BATCH
+            assert step["training_macs"] == step["ideal_training_macs"] == training * BATCH
         assert row["training_macs_total"] == training * BATCH * STEPS
+        assert row["ideal_training_macs_total"] == row["training_macs_total"]
+        assert (row["budget_invariant"], row["reason_codes"]) == ("exact", [])
+        assert row["allowed_parameters"] == row["active_parameters"]
         assert row["stored_parameters"] == planned["parameters"]
 
 
@@ -243,6 +247,24 @@ def test_failing_run_is_a_row_and_loses_nothing(
     assert code == 0
     assert "1 run to do, 1 finished run kept" in output
     assert by_method(results)["static"]["status"] == "ok"
+
+
+def test_density_without_a_topology_is_a_skipped_run_with_its_reason(tmp_path: Path) -> None:
+    code, output = run(tmp_path, methods="dense,set,srigl", seeds="0", steps=20, density="0.012")
+    assert code == 0, output
+    results = StudyStore(tmp_path, "small")
+    runs = by_method(results)
+    assert {name: row["status"] for name, row in runs.items()} == {
+        "dense": "ok",
+        "set": "ok",
+        "srigl": "skipped",
+    }
+    assert "a constant fan-in of at least 1 needs" in runs["srigl"]["reason"]
+    console = Console(file=io.StringIO(), width=200)
+    render(results, console)
+    page = (results.report_folder / "report.md").read_text()
+    assert "skipped" in page
+    assert runs["srigl"]["reason"] in page
 
 
 def test_ctrl_c_during_start_up_is_quiet_and_leaves_no_process(tmp_path: Path) -> None:

@@ -81,6 +81,9 @@ def run_row(method: str, density: float, seed: int, **changes: Any) -> Row:
         "macs_backward_per_image": round(DENSE_MACS * density * 2 / 3),
         "macs_recomputed_per_image": 0,
         "training_macs_total": DENSE_MACS * density * STEPS * 64,
+        "ideal_training_macs_total": DENSE_MACS * density * STEPS * 64,
+        "allowed_parameters": budget - 10,
+        "budget_invariant": "exact",
         "peak_allocated_bytes": round(DENSE_BYTES * (0.25 + 0.75 * density)),
         "memory_source": "accounted",
         "selected_step": 160,
@@ -132,6 +135,7 @@ def step_rows(run: Row, ordinary_ms: float | None = None, noise: float = 0.02) -
                 "heads_per_layer": [int(n) for n in widths[step - 1][0]],
                 "channels_per_layer": [int(n) for n in widths[step - 1][1]],
                 "training_macs": round(DENSE_MACS * run["density"] * 64),
+                "ideal_training_macs": round(DENSE_MACS * run["density"] * 64),
                 "peak_allocated_bytes": run["peak_allocated_bytes"],
             }
         )

@@ -61,8 +61,9 @@ def test_the_tables_of_a_full_study(tables: dict[str, Table]) -> None:
 def test_step_times_in_markdown_csv_and_latex_agree(tables: dict[str, Table]) -> None:
     table = tables["step_time"]
     head, *rows = from_markdown(markdown(table))
-    assert head[:4] == ["method", "density", "runs", "steps"]
-    assert [row[:4] for row in rows] == [
+    assert head[:5] == ["method", "density", "active (of budget)", "runs", "steps"]
+    assert all(re.fullmatch(r"[\d,]+ \((1\.000|0\.999)\)", row[2]) for row in rows)
+    assert [row[:2] + row[3:5] for row in rows] == [
         ["dense", "1.0", "3", "540"],
         ["static", "0.1", "2", "360"],
         ["static", "0.3", "3", "540"],
@@ -70,11 +71,11 @@ def test_step_times_in_markdown_csv_and_latex_agree(tables: dict[str, Table]) ->
         [f"barter ({NO_UPDATE})", "0.1", "1", "180"],
         ["barter", "0.3", "3", "540"],
     ]
-    assert rows[0][6] == "1 (reference)"
-    assert rows[4][6] == "invalid"
+    assert rows[0][7] == "1 (reference)"
+    assert rows[4][7] == "invalid"
     assert from_latex(latex(table))[1:] == rows
     for row, record in zip(rows, from_csv(table), strict=True):
-        value, low, high = re.match(r"(\S+) \[(\S+), (\S+)\]$", row[4]).groups()  # type: ignore
+        value, low, high = re.match(r"(\S+) \[(\S+), (\S+)\]$", row[5]).groups()  # type: ignore
         assert float(value) == pytest.approx(float(record["step_mean_ms"]), rel=1e-2)
         assert float(low) == pytest.approx(float(record["step_mean_ms_low"]), rel=1e-2)
         assert float(high) == pytest.approx(float(record["step_mean_ms_high"]), rel=1e-2)
@@ -149,33 +150,38 @@ def test_the_matrix_divides_the_columns_time_by_the_rows(tables: dict[str, Table
 
 def test_memory_is_reduced_against_dense(tables: dict[str, Table], tmp_path: Path) -> None:
     rows = from_markdown(markdown(tables["memory"]))[1:]
-    assert rows[0][3:] == ["64.00", "reference", "accounted"]
-    assert rows[2][3:] == ["30.40", "52.5", "accounted"]  # 0.25 + 0.75 * 0.3 of dense
+    assert rows[0][4:] == ["64.00", "reference", "accounted"]
+    assert rows[2][4:] == ["30.40", "52.5", "accounted"]  # 0.25 + 0.75 * 0.3 of dense
     more = run_row("static", 0.3, 1, peak_allocated_bytes=32 * 2**20)
     runs = [run_row("dense", 1.0, 0), run_row("static", 0.3, 0), more]
     other = run_row("barter", 0.3, 0, memory_source="allocator", peak_reserved_bytes=2**30)
     rows = from_markdown(markdown(tables_of_study(tmp_path, [*runs, other])["memory"]))[1:]
-    assert rows[1][3:5] == ["30.40 to 32.00", "50.0"]
-    assert rows[2][3:] == ["30.40", "other source", "1,024", "allocator"]
+    assert rows[1][4:6] == ["30.40 to 32.00", "50.0"]
+    assert rows[2][4:] == ["30.40", "other source", "1,024", "allocator"]
 
 
 def test_compute_and_parameters(tables: dict[str, Table]) -> None:
     static = from_csv(tables["compute"])[2]
     assert float(static["macs_forward_per_image"]) == 3e6
     assert float(static["macs_training_per_image"]) == 9e6
+    assert float(static["macs_ideal_per_image"]) == 9e6
+    assert float(static["executed_speedup"]) == pytest.approx(1 / 0.3)
     assert float(static["ideal_speedup"]) == pytest.approx(1 / 0.3)
     assert float(static["training_flops_total"]) == pytest.approx(2 * 9e6 * 200 * 64)
     row = from_markdown(markdown(tables["parameters"]))[3]
-    assert row == ["static", "0.3", "3", "29,990", "29,990", "30,000", "0.99967", "29,990"]
+    assert row == [
+        *("static", "0.3", "29,990 (1.000)", "3"),
+        *("29,990", "29,990", "exact", "30,000", "0.99967", "29,990"),
+    ]
 
 
 def test_accuracy_and_its_differences(tables: dict[str, Table]) -> None:
     rows = from_markdown(markdown(tables["accuracy"]))[1:]
-    assert rows[5][:3] == ["barter", "0.3", "3"]
-    assert rows[5][3].startswith("92.50 [91.01, ")
-    assert rows[5][5] == "-3.00 [-3.25, -2.75]"
-    assert rows[5][6] == "+0.50 [+0.25, +0.75]"
-    assert rows[4][3] == "92.10"  # one seed: no interval
+    assert rows[5][:4] == ["barter", "0.3", "29,990 (1.000)", "3"]
+    assert rows[5][4].startswith("92.50 [91.01, ")
+    assert rows[5][6] == "-3.00 [-3.25, -2.75]"
+    assert rows[5][7] == "+0.50 [+0.25, +0.75]"
+    assert rows[4][4] == "92.10"  # one seed: no interval
     barter = from_csv(tables["accuracy"])[5]
     assert float(barter["minus_dense_points"]) == pytest.approx(-3.0)
     assert float(barter["minus_static_points_low"]) == pytest.approx(0.2516, abs=1e-4)
@@ -183,7 +189,7 @@ def test_accuracy_and_its_differences(tables: dict[str, Table]) -> None:
 
 def test_transfers_are_executed_of_scheduled(tables: dict[str, Table]) -> None:
     rows = from_markdown(markdown(tables["transfers"]))[1:]
-    assert [row[:8] for row in rows] == [
+    assert [row[:2] + row[3:9] for row in rows] == [
         ["barter", "0.1", "2", "1 of 1", "5 of 5", "3.0", "0", "6"],
         [f"barter ({NO_UPDATE})", "0.1", "1", "0 of 1", "0 of 5", "3.0", "6", "0"],
         ["barter", "0.3", "3", "1 of 1", "5 of 5", "3.0", "0", "6"],
@@ -211,7 +217,7 @@ def test_synthetic_data_has_words_for_accuracy(tmp_path: Path) -> None:
     runs = [run_row("dense", 1.0, 0, synthetic_data=True, **none, **long)]
     made = tables_of_study(tmp_path, runs)
     row = from_markdown(markdown(made["accuracy"]))[1]
-    assert row[3:5] == ["synthetic data", "synthetic data"]
+    assert row[4:6] == ["synthetic data", "synthetic data"]
     assert from_csv(made["accuracy"])[0]["top1_percent"] == ""
     assert "200 steps per run (schedule shortened from 105,400), synthetic data" in markdown(
         made["step_time"]
