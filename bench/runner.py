@@ -2,24 +2,16 @@
 while a step is timed. This process never loads torch.
 """
 
-import multiprocessing
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
+from bench.processes import STOP_TIMEOUT_S, context, next_message, running, start_server
 from bench.progress import Progress
 from bench.run_rows import Row, failed_run, run_identity
 from bench.schema import FAILED, OK
 from bench.spec import RunSpec
 from bench.store import StudyStore
-
-_STOP_TIMEOUT_S = 5.0
 
 
 class Display(Protocol):
@@ -62,7 +54,7 @@ def run_study(
         KeyboardInterrupt: the run that was going on has been stopped and has left nothing;
             those before it are recorded.
     """
-    _start_server(runs)
+    start_server(runs[0].device if runs else None)
     store.clean_partial()
     pending = pending_runs(runs, store)
     rows = []
@@ -82,30 +74,21 @@ def _run_in_process(
     spec: RunSpec, store: StudyStore, device_index: int | None, display: Display
 ) -> Row:
     """One run; its row comes from its process, or says how that process died."""
-    context = _context(spec.device)
+    processes = context(spec.device)
     # Two ways, though nothing is sent to the worker: it sees there when this process is gone.
-    receiver, sender = context.Pipe(duplex=True)
+    receiver, sender = processes.Pipe(duplex=True)
     arguments = (spec, store, device_index, sender)
-    with _running(context.Process(target=_work, args=arguments, daemon=True)) as process:
+    with running(processes.Process(target=_work, args=arguments, daemon=True)) as process:
         sender.close()
         while True:
-            message = _next_message(receiver, process)
+            message = next_message(receiver, process)
             if message is None:
                 process.join()
                 return _record_death(spec, store, process.exitcode)
             if isinstance(message, dict):
-                process.join(_STOP_TIMEOUT_S)
+                process.join(STOP_TIMEOUT_S)
                 return message
             display.run_progress(message)
-
-
-def _next_message(receiver: Connection, process: BaseProcess) -> Any:
-    """What the run's process sends next: Progress, or its row; None if it died without."""
-    wait([receiver, process.sentinel])
-    try:
-        return receiver.recv() if receiver.poll() else None
-    except EOFError:
-        return None
 
 
 def _record_death(spec: RunSpec, store: StudyStore, exit_code: int | None) -> Row:
@@ -115,48 +98,6 @@ def _record_death(spec: RunSpec, store: StudyStore, exit_code: int | None) -> Ro
     row = failed_run(run_identity(spec, store.study), reason)
     store.write_run(spec.run_id, {"runs": [row]})
     return row
-
-
-@contextmanager
-def _running(process: BaseProcess) -> Iterator[BaseProcess]:
-    """A started process that does not outlive its use."""
-    process.start()
-    try:
-        yield process
-    finally:
-        if process.is_alive():
-            process.terminate()
-            process.join(_STOP_TIMEOUT_S)
-        if process.is_alive():
-            process.kill()
-            process.join()
-
-
-def _context(device: str) -> Any:
-    """On CPU workers are forked from a server that has imported everything once; a GPU driver does
-    not survive a fork, so there each is a fresh interpreter."""
-    if device == "cpu" and "forkserver" in multiprocessing.get_all_start_methods():
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(
-            ["bench.worker", "bench.workloads.digits", "sklearn.metrics"]
-        )
-        return context
-    return multiprocessing.get_context("spawn")
-
-
-def _start_server(runs: Sequence[RunSpec]) -> None:
-    """Start the fork server deaf to Ctrl-C, which a terminal sends to every process: this one
-    decides what it means, and the server must not die of it half-way through an import.
-
-    Children inherit what is blocked. Here a Ctrl-C of this moment only waits.
-    """
-    if runs and isinstance(_context(runs[0].device), ForkServerContext):
-        resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            forkserver.ensure_running()
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _work(spec: RunSpec, store: StudyStore, device_index: int | None, sender: Any) -> None:

@@ -13,6 +13,11 @@ SCHEMA_VERSION = 1
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 STATUSES = (OK, FAILED, SKIPPED)
 
+TRAIN, TIME = "train", "time"
+MODES = (TRAIN, TIME)
+CONTENDER, AGAIN = "contender", "again"
+"""Roles in a launch: a contender, and the reference's second entry."""
+
 WARM_UP = "warm_up"
 COLLECTING = "collecting"
 UPDATE = "update"
@@ -42,6 +47,7 @@ RUNS = (
     Column("method", _TEXT, "sparse-training method"),
     Column("density", _REAL, "target density; 1 for dense"),
     Column("seed", _INT, "seed of initial weights, data order, augmentation and method"),
+    Column("mode", _TEXT, "train, or time (blocks of steps side by side); null: train"),
     Column("total_steps", _INT, "optimizer steps of this run's schedule (T)"),
     Column("full_schedule_steps", _INT, "optimizer steps of the workload's own full schedule"),
     Column("schedule_shortened", _BOOL, "whether --steps replaced the workload's schedule"),
@@ -147,12 +153,34 @@ TELEMETRY = (
     Column("status", _TEXT, "measured, unsupported or absent"),
 )
 
+SEGMENTS = (
+    Column("run_id", _TEXT, "the run, of mode time"),
+    Column("segment", _TEXT, "kind of step, or update: windows of an update and steps after it"),
+    Column("share", _REAL, "steps of this kind (or updates) per step of the full schedule"),
+    Column("window_steps", _INT, "steps of one update window; null for single steps"),
+    Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
+    Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
+)
+
+BLOCKS = (
+    Column("run_id", _TEXT, "the run, of mode time"),
+    Column("role", _TEXT, "contender, or again: the reference's second entry (A/A)"),
+    Column("launch", _INT, "number of the launch (fresh processes), from 0"),
+    Column("round", _INT, "round within the launch; contenders of a round are paired"),
+    Column("position", _INT, "place in the round's random order, from 0"),
+    Column("segment", _TEXT, "what was timed"),
+    Column("step_ms", pa.list_(_REAL), "every scored step; of windows all their steps in a row"),
+    Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
+)
+
 TABLES = {
     "runs": RUNS,
     "steps": STEPS,
     "evals": EVALS,
     "updates": UPDATES,
     "telemetry": TELEMETRY,
+    "segments": SEGMENTS,
+    "blocks": BLOCKS,
 }
 
 

@@ -52,8 +52,8 @@ def work(task: Task, connection: Connection) -> None:
     """Entry point of a run's process. Sends Progress, and at the end the run's row."""
     # The command line decides what Ctrl-C means, and ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _redirect_output(task.log)
-    Thread(target=_die_with_parent, args=(connection,), daemon=True).start()
+    redirect_output(task.log)
+    Thread(target=die_with_parent, args=(connection,), daemon=True).start()
     started = time.perf_counter()
     identity = run_identity(task.spec, task.store.study)
     try:
@@ -63,7 +63,7 @@ def work(task: Task, connection: Connection) -> None:
         tables = {"runs": [failed_run(identity, str(error), SKIPPED)]}
     except Exception as error:
         traceback.print_exc()
-        tables = {"runs": [failed_run(identity, _reason(error))]}
+        tables = {"runs": [failed_run(identity, reason(error))]}
     tables["runs"][0]["wall_s"] = time.perf_counter() - started
     task.store.write_run(task.spec.run_id, tables)
     connection.send(tables["runs"][0])
@@ -74,7 +74,7 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     device = torch.device(task.spec.device if index is None else f"{task.spec.device}:{index}")
     if task.spec.threads is not None:
         torch.set_num_threads(task.spec.threads)
-    _set_precision(task.spec.recipe.tf32)
+    set_precision(task.spec.recipe.tf32)
     last = 0.0
 
     def report(progress: Progress) -> None:
@@ -102,7 +102,7 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     return tables
 
 
-def _die_with_parent(connection: Connection) -> None:
+def die_with_parent(connection: Connection) -> None:
     """End this process when the one that watches it is gone: a run that nobody waits for would
     disturb the timing of the next. The thread sleeps in the kernel until then."""
     try:
@@ -111,14 +111,14 @@ def _die_with_parent(connection: Connection) -> None:
         os._exit(1)
 
 
-def _set_precision(tf32: bool) -> None:
+def set_precision(tf32: bool) -> None:
     """FP32, with TF32 products only where the recipe allows them."""
     precision = "tf32" if tf32 else "ieee"
     torch.backends.cuda.matmul.fp32_precision = precision
     torch.backends.cudnn.conv.fp32_precision = precision  # pyright: ignore
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
     """One line for the record."""
     text = " ".join(str(error).split())
     if isinstance(error, torch.OutOfMemoryError):
@@ -130,7 +130,7 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {text[:200]}"
 
 
-def _redirect_output(log: Path) -> None:
+def redirect_output(log: Path) -> None:
     """Send what this process prints to its log, not into the live display."""
     log.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)

@@ -1,0 +1,109 @@
+"""One contender of a launch in a process of its own, which sleeps until it is asked to compute.
+
+Importing this module imports torch. Several such processes live side by side; the coordinator lets
+one of them compute at a time.
+"""
+
+import gc
+import signal
+import traceback
+from dataclasses import dataclass
+from io import BytesIO
+from multiprocessing.connection import Connection
+from pathlib import Path
+from threading import Thread
+
+import torch
+
+from bench.measure.load import ForeignLoad
+from bench.session import Session, build_session
+from bench.spec import RunSpec
+from bench.timing.messages import Answer, Failed, Ready, Request, Scouted
+from bench.timing.replay import MethodState, Replayer, final_state
+from bench.timing.segments import Segment
+from bench.worker import die_with_parent, reason, redirect_output, set_precision
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """What a process is to become."""
+
+    spec: RunSpec
+    log: Path
+    device_index: int | None = None
+    final: bytes | None = None
+    """The method's state after the last update, from a scout; None where shapes stay."""
+
+
+def work(assignment: Assignment, connection: Connection) -> None:
+    """Entry point: builds, warms up, says Ready, then answers requests until the pipe closes."""
+    _prepare(assignment)
+    try:
+        replayer = Replayer(_session(assignment), _unpacked(assignment.final))
+        replayer.warm_up()
+        gc.collect()
+        gc.freeze()
+        pace = {part.name: _pace_ms(replayer, part) for part in replayer.segments}
+        connection.send(Ready(replayer.segments, pace))
+        serve(replayer, connection)
+    except (EOFError, OSError):
+        pass  # the coordinator has gone, or is done with this process
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(Failed(reason(error)))
+
+
+def serve(replayer: Replayer, connection: Connection) -> None:
+    """Answer requests; blocks in the kernel between them."""
+    parts = {part.name: part for part in replayer.segments}
+    while True:
+        request: Request = connection.recv()
+        load = ForeignLoad()
+        times = {name: replayer.time(parts[name], n) for name, n in request.repetitions.items()}
+        connection.send(Answer(times, load.cores()))
+
+
+def scout(assignment: Assignment, connection: Connection) -> None:
+    """Entry point: sends the method's state after its last update (None where shapes stay), packed
+    so that whoever passes it on need not know tensors."""
+    _prepare(assignment)
+    Thread(target=die_with_parent, args=(connection,), daemon=True).start()
+    try:
+        connection.send(Scouted(_packed(final_state(_session(assignment)))))
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(Failed(reason(error)))
+
+
+def _prepare(assignment: Assignment) -> None:
+    # The command line decides what Ctrl-C means, and ends this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    redirect_output(assignment.log)
+    if assignment.spec.threads is not None:
+        torch.set_num_threads(assignment.spec.threads)
+    set_precision(assignment.spec.recipe.tf32)
+
+
+def _session(assignment: Assignment) -> Session:
+    kind, index = assignment.spec.device, assignment.device_index
+    return build_session(
+        assignment.spec, torch.device(kind if index is None else f"{kind}:{index}")
+    )
+
+
+def _pace_ms(replayer: Replayer, part: Segment) -> float:
+    """About how long one step (or whole window) takes, so that blocks can be given a length."""
+    times = replayer.time(part, 1 if part.is_window else 3)
+    return sum(times) if part.is_window else min(times)
+
+
+def _packed(state: MethodState | None) -> bytes | None:
+    if state is None:
+        return None
+    buffer = BytesIO()
+    torch.save(state, buffer)
+    return buffer.getvalue()
+
+
+def _unpacked(packed: bytes | None) -> MethodState | None:
+    return None if packed is None else torch.load(BytesIO(packed), weights_only=True)
