@@ -6,6 +6,7 @@ from itertools import accumulate
 from bench.ideal_macs import ideal_training_macs
 from bench.run_rows import Row
 from bench.schema import DENSE_GRADIENT, OK, WARM_UP
+from bench.session import Session
 from bench.spec import RunSpec
 from bench.train import StepRecord, Training
 from bench.workloads.registry import get_workload
@@ -81,18 +82,11 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "status": OK,
         "reason": None,
         "reason_codes": reason_codes(training),
-        "is_dynamic": method.is_dynamic,
-        "realisation": method.realisation,
-        "update_order": method.update_order.value,
-        "scheduled_head_transfers": scheduled.get("head"),
-        "scheduled_channel_transfers": scheduled.get("channel"),
+        **method_facts(session),
         "executed_head_transfers": _count(executed, "head") if scheduled else None,
         "executed_channel_transfers": _count(executed, "channel") if scheduled else None,
         "skipped_transfers": len(training.updates) - len(executed) if scheduled else None,
         "executed_updates": len({row["step"] for row in executed}),
-        "budget_parameters": parameter_budget(spec),
-        "allowed_parameters": method.allowed_parameters(),
-        "budget_invariant": str(method.budget_invariant),
         "active_parameters": training.active_parameters[-1],
         "active_parameters_min": min(training.active_parameters),
         "active_parameters_max": max(training.active_parameters),
@@ -110,6 +104,22 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "test_top1_percent": test.top1_percent if test else None,
         "test_macro_f1_percent": test.macro_f1_percent if test else None,
         "test_images": test.images if test else None,
+    }
+
+
+def method_facts(session: Session) -> Row:
+    """What is known of a run's method before its first step."""
+    method = session.method
+    scheduled = method.scheduled_transfers()
+    return {
+        "is_dynamic": method.is_dynamic,
+        "realisation": method.realisation,
+        "update_order": method.update_order.value,
+        "scheduled_head_transfers": scheduled.get("head"),
+        "scheduled_channel_transfers": scheduled.get("channel"),
+        "budget_parameters": parameter_budget(session.spec),
+        "allowed_parameters": method.allowed_parameters(),
+        "budget_invariant": str(method.budget_invariant),
     }
 
 

@@ -17,6 +17,8 @@ TRAIN, TIME = "train", "time"
 MODES = (TRAIN, TIME)
 CONTENDER, AGAIN = "contender", "again"
 """Roles in a launch: a contender, and the reference's second entry."""
+BARE, BARE_AGAIN = "bare", "bare-again"
+"""Roles of the frozen loop in a gate, which is the reference there."""
 
 WARM_UP = "warm_up"
 COLLECTING = "collecting"
@@ -68,6 +70,9 @@ RUNS = (
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),
+    Column("launches", _INT, "of mode time: fresh processes that timed it"),
+    Column("side_by_side", _BOOL, "of mode time: contenders lived at once, or every block alone"),
+    Column("stopped", _TEXT, "of mode time: target reached, time limit; null: interrupted"),
     Column("is_dynamic", _BOOL, "whether the method is meant to change its topology"),
     Column("realisation", _TEXT, "compact or masked"),
     Column("update_order", _TEXT, "how a topology update stands to the optimizer step"),
@@ -160,6 +165,9 @@ SEGMENTS = (
     Column("window_steps", _INT, "steps of one update window; null for single steps"),
     Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
     Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
+    Column("training_macs", _INT, "forward plus backward of one step; of windows, of the update's"),
+    Column("peak_allocated_bytes", _INT, "peak of that step"),
+    Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
 )
 
 BLOCKS = (

@@ -1,4 +1,7 @@
-"""How much processor other programs used while a run went on."""
+"""How much processor other programs use, and how much memory is left. No torch.
+
+Linux only: elsewhere everything here answers None.
+"""
 
 import os
 import time
@@ -37,3 +40,23 @@ class ForeignLoad:
         # What the host stole is others' time too.
         busy = (user + nice + system + irq + softirq + steal) / ticks_per_s
         return time.monotonic(), busy, time.process_time()
+
+
+def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:
+    """Memory that new processes can have without swapping."""
+    return _kibibytes(meminfo, "MemAvailable:")
+
+
+def resident_bytes(status: Path = Path("/proc/self/status")) -> int | None:
+    """Memory of this process alone: what it shares with others since a fork does not count."""
+    return _kibibytes(status, "RssAnon:")
+
+
+def _kibibytes(file: Path, key: str) -> int | None:
+    try:
+        for line in file.read_text().splitlines():
+            if line.startswith(key):
+                return int(line.split()[1]) * 1024
+    except (OSError, IndexError, ValueError):
+        pass
+    return None

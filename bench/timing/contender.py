@@ -8,20 +8,23 @@ import gc
 import signal
 import traceback
 from dataclasses import dataclass
-from io import BytesIO
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Thread
 
 import torch
 
-from bench.measure.load import ForeignLoad
-from bench.session import Session, build_session
+from bench.measure.load import ForeignLoad, resident_bytes
+from bench.schema import SKIPPED
+from bench.session import build_session
 from bench.spec import RunSpec
-from bench.timing.messages import Answer, Failed, Ready, Request, Scouted
-from bench.timing.replay import MethodState, Replayer, final_state
+from bench.timing.bare_loop import BareLoop
+from bench.timing.messages import Answer, Failed, Ready, Request
+from bench.timing.replay import BareReplayer, Replayer, Timed
+from bench.timing.scout import scouted, unpack
 from bench.timing.segments import Segment
 from bench.worker import die_with_parent, reason, redirect_output, set_precision
+from methods.budget import BudgetError
 
 
 @dataclass(frozen=True)
@@ -39,12 +42,22 @@ def work(assignment: Assignment, connection: Connection) -> None:
     """Entry point: builds, warms up, says Ready, then answers requests until the pipe closes."""
     _prepare(assignment)
     try:
-        replayer = Replayer(_session(assignment), _unpacked(assignment.final))
+        session = build_session(assignment.spec, _device(assignment))
+        replayer = Replayer(session, unpack(assignment.final))
+    except Exception as error:
+        traceback.print_exc()
+        connection.send(Failed(reason(error)))
+    else:
+        _answer(replayer, connection)
+
+
+def _answer(replayer: Timed, connection: Connection) -> None:
+    try:
         replayer.warm_up()
         gc.collect()
         gc.freeze()
         pace = {part.name: _pace_ms(replayer, part) for part in replayer.segments}
-        connection.send(Ready(replayer.segments, pace))
+        connection.send(Ready(replayer.segments, pace, resident_bytes()))
         serve(replayer, connection)
     except (EOFError, OSError):
         pass  # the coordinator has gone, or is done with this process
@@ -53,7 +66,7 @@ def work(assignment: Assignment, connection: Connection) -> None:
         connection.send(Failed(reason(error)))
 
 
-def serve(replayer: Replayer, connection: Connection) -> None:
+def serve(replayer: Timed, connection: Connection) -> None:
     """Answer requests; blocks in the kernel between them."""
     parts = {part.name: part for part in replayer.segments}
     while True:
@@ -64,15 +77,22 @@ def serve(replayer: Replayer, connection: Connection) -> None:
 
 
 def scout(assignment: Assignment, connection: Connection) -> None:
-    """Entry point: sends the method's state after its last update (None where shapes stay), packed
-    so that whoever passes it on need not know tensors."""
+    """Entry point: sends what is known of the contender before it is timed."""
     _prepare(assignment)
     Thread(target=die_with_parent, args=(connection,), daemon=True).start()
     try:
-        connection.send(Scouted(_packed(final_state(_session(assignment)))))
+        connection.send(scouted(assignment.spec, _device(assignment)))
+    except BudgetError as error:
+        connection.send(Failed(str(error), SKIPPED))
     except Exception as error:
         traceback.print_exc()
         connection.send(Failed(reason(error)))
+
+
+def bare(assignment: Assignment, connection: Connection) -> None:
+    """Entry point: as `work`, for the frozen loop that the gate measures everything against."""
+    _prepare(assignment)
+    _answer(BareReplayer(BareLoop(_device(assignment))), connection)
 
 
 def _prepare(assignment: Assignment) -> None:
@@ -84,26 +104,12 @@ def _prepare(assignment: Assignment) -> None:
     set_precision(assignment.spec.recipe.tf32)
 
 
-def _session(assignment: Assignment) -> Session:
+def _device(assignment: Assignment) -> torch.device:
     kind, index = assignment.spec.device, assignment.device_index
-    return build_session(
-        assignment.spec, torch.device(kind if index is None else f"{kind}:{index}")
-    )
+    return torch.device(kind if index is None else f"{kind}:{index}")
 
 
-def _pace_ms(replayer: Replayer, part: Segment) -> float:
+def _pace_ms(replayer: Timed, part: Segment) -> float:
     """About how long one step (or whole window) takes, so that blocks can be given a length."""
     times = replayer.time(part, 1 if part.is_window else 3)
     return sum(times) if part.is_window else min(times)
-
-
-def _packed(state: MethodState | None) -> bytes | None:
-    if state is None:
-        return None
-    buffer = BytesIO()
-    torch.save(state, buffer)
-    return buffer.getvalue()
-
-
-def _unpacked(packed: bytes | None) -> MethodState | None:
-    return None if packed is None else torch.load(BytesIO(packed), weights_only=True)

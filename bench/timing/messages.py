@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from bench.schema import FAILED
 from bench.timing.segments import Segment
 
 
@@ -13,13 +15,20 @@ class Ready:
     segments: tuple[Segment, ...]
     pace_ms: Mapping[str, float]
     """By segment: about how long one step, or one whole window, takes."""
+    resident_bytes: int | None = None
+    """Memory of the process; None where it cannot be known."""
 
 
 @dataclass(frozen=True)
 class Scouted:
-    """Where the updates of a schedule lead: the method's state, packed; None if shapes stay."""
+    """What is known of a contender before it is timed."""
 
     final: bytes | None
+    """The method's state after its last update, packed; None where shapes stay."""
+    run: Mapping[str, Any]
+    """Columns of its row of `runs`."""
+    segments: tuple[Mapping[str, Any], ...]
+    """Its rows of `segments`."""
 
 
 @dataclass(frozen=True)
@@ -43,3 +52,5 @@ class Failed:
     """The process gave up."""
 
     reason: str
+    status: str = FAILED
+    """Or skipped, where the density gives the method no topology."""

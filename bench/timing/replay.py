@@ -1,21 +1,28 @@
 """One contender in one process: replays the segments of its schedule under the clock."""
 
 from itertools import cycle
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from bench.measure.clock import make_clock
 from bench.session import Session
-from bench.timing.segments import UPDATE, Segment, segments
+from bench.timing.bare_loop import BareLoop
+from bench.timing.segments import Segment, segments
 from bench.timing.snapshot import Snapshot
 
 REWARM_STEPS = 2
 """Unscored steps before scored ones: another contender has used the caches meanwhile."""
-_SCOUT_IMAGES = 4
-"""Images per step of the walk to the final topology, which is never timed."""
-
 MethodState = dict[str, Any]
+
+
+class Timed(Protocol):
+    """What can be asked for the times of its segments."""
+
+    segments: tuple[Segment, ...]
+
+    def warm_up(self) -> None: ...
+    def time(self, part: Segment, repetitions: int) -> list[float]: ...
 
 
 class Replayer:
@@ -60,6 +67,12 @@ class Replayer:
             self._step(step)
         return [times.step_ms for times in self._clock.read()][REWARM_STEPS:]
 
+    def prepare(self, part: Segment) -> int:
+        """Make the session ready for a step of this segment (its update), and return that step."""
+        (self._final if part.final_widths else self._initial).restore(self.session)
+        self._seek(part.starts[0])
+        return part.starts[0]
+
     def _window(self, part: Segment) -> list[float]:
         update = next(self._turns[part.name])
         first = max(1, update - REWARM_STEPS)
@@ -89,17 +102,16 @@ class Replayer:
         return Snapshot.take(self.session)
 
 
-def final_state(session: Session) -> MethodState | None:
-    """Walk through all updates of the schedule, a step each, and return the method's state there;
-    None where tensors keep their shapes. Consumes the session."""
-    method = session.method
-    if not method.is_dynamic or method.realisation != "compact":
-        return None
-    clock = make_clock(session.device)
-    for step in range(1, session.spec.total_steps + 1):
-        if UPDATE in method.flags(step):
-            method.after_step(step - 1)
-            images, targets = session.data.batch(step)
-            session.train_step(step, (images[:_SCOUT_IMAGES], targets[:_SCOUT_IMAGES]), clock)
-            clock.read()
-    return method.state_dict()
+class BareReplayer:
+    """The bare loop, asked like any contender."""
+
+    segments = (Segment("ordinary", (1,), 1, 1.0),)
+
+    def __init__(self, loop: BareLoop) -> None:
+        self._loop = loop
+
+    def warm_up(self) -> None:
+        self._loop.time_ms(REWARM_STEPS)
+
+    def time(self, part: Segment, repetitions: int) -> list[float]:
+        return self._loop.time_ms(REWARM_STEPS + repetitions)[REWARM_STEPS:]
