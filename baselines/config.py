@@ -10,6 +10,13 @@ from methods.config import MaskedConfig, require_one_of
 
 AFTER_OPTIMIZER_STEP, REPLACES_OPTIMIZER_STEP = "after_optimizer_step", "replaces_optimizer_step"
 
+LEAN, OFFICIAL = "lean", "official"
+"""Values of `overhead`: what the decisions need, or the same decisions with the published code's
+additional passes and host synchronisations."""
+
+CONDENSED_SPARSITY = "condensed-sparsity"
+"""RigL as the code runs whose overhead the baselines page counts."""
+
 
 @dataclass(frozen=True)
 class RewiringConfig(MaskedConfig):
