@@ -9,6 +9,7 @@ from torch import Tensor
 from baselines.config import RigLConfig
 from baselines.exchange import Exchange
 from baselines.gradient_grown import GradientGrown
+from baselines.rigl_official import RigLOverhead
 from methods.config import Config
 from methods.masks import SparseWeight
 
@@ -28,6 +29,9 @@ class RigL(GradientGrown, Exchange):
     @property
     def rule(self) -> str:
         return self.config.rule
+
+    def official_overhead(self) -> RigLOverhead:
+        return RigLOverhead(self)
 
     def growth_scores(self, weight: SparseWeight, step: int) -> Tensor:
         return self.dense_gradient(weight).abs()

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from baselines.s2vite_config import OFFICIAL, S2viteConfig
+from baselines.config import OFFICIAL
+from baselines.s2vite_config import S2viteConfig
 from baselines.s2vite_official import FullSizeMask, HeadNorms, read_counts
 from baselines.s2vite_rules import (
     ExchangeRule,

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from math import ceil, cos, pi
 
+from baselines.config import LEAN, OFFICIAL
 from methods.config import Config, require_one_of
 from methods.rounding import exact, round_half_up
-
-LEAN, OFFICIAL = "lean", "official"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from baselines.config import SRigLConfig
 from baselines.constant_fan_in import Ablation, update_fan_in
 from baselines.gradient_grown import GradientGrown
+from baselines.srigl_official import SRigLOverhead
 from methods.budget import BudgetError
 from methods.chance import numpy_generator
 from methods.config import Config
@@ -36,6 +37,9 @@ class SRigL(GradientGrown):
         if not self.config.ablation or self.config.gamma == 0:
             return None
         return Ablation(self.config.gamma, self.config.ablation_fan_in == "sparse")
+
+    def official_overhead(self) -> SRigLOverhead:
+        return SRigLOverhead(self, self.ablation is not None)
 
     def _start_mask(self, name: str, parameter: nn.Parameter, sparsity: float) -> Tensor:
         """Random inputs per row.

@@ -55,7 +55,7 @@ def leaves_traces(optimizer: Optimizer, momentum_is_masked: bool) -> bool:
 
 
 @torch.no_grad()
-def _multiply(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+def multiply(pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Tensors times masks, in place; one call for all spares the host one per matrix."""
     if pairs:
         tensors, masks = zip(*pairs, strict=True)
@@ -130,7 +130,7 @@ class MaskedMethod(SparseMethod, ABC):
     def mask_gradients(self) -> None:
         """Zero inactive entries of every gradient there is, in place."""
         pairs = [(w.parameter.grad, w.mask) for w in self.weights if w.parameter.grad is not None]
-        _multiply(pairs)
+        self.impose(pairs)
 
     def apply_masks(self) -> None:
         """Zero inactive weights, and their SGD momentum where the method masks it; in place."""
@@ -140,7 +140,11 @@ class MaskedMethod(SparseMethod, ABC):
                 momentum = self.optimizer.state.get(weight.parameter, {}).get(MOMENTUM)
                 if momentum is not None:
                     pairs.append((momentum, weight.mask))
-        _multiply(pairs)
+        self.impose(pairs)
+
+    def impose(self, pairs: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Multiply tensors by masks, in place."""
+        multiply(pairs)
 
     @torch.no_grad()
     def reset_state(self, weight: SparseWeight, grown: Tensor) -> None:

@@ -27,6 +27,18 @@ class CountReads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
+class CountOperators(TorchDispatchMode):
+    """Counts all operators."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return func(*args, **(kwargs or {}))
+
+
 def _indices(args: Any) -> Any:
     return args[1] if len(args) > 1 and isinstance(args[1], list | tuple) else ()
 

@@ -323,6 +323,8 @@ def test_snfs_needs_momentum() -> None:
         (RigLConfig, {"update_order": "before"}),
         (RigLConfig, {"dense_gradient_steps": 0}),
         (RigLConfig, {"distribution": "best"}),
+        (RigLConfig, {"overhead": "some"}),
+        (RigLConfig, {"overhead": "official", "rule": "nollied"}),
         (SetConfig, {"rule": "svite"}),
         (SetConfig, {"rate": "linear"}),
         (SnfsConfig, {"redistribution": "none"}),
