@@ -70,6 +70,7 @@ RUNS = (
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),
+    Column("bare_version", _INT, "of mode time: version of the frozen loop beside it"),
     Column("launches", _INT, "of mode time: fresh processes that timed it"),
     Column("side_by_side", _BOOL, "of mode time: contenders lived at once, or every block alone"),
     Column("stopped", _TEXT, "of mode time: target reached, time limit; null: interrupted"),
