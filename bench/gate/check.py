@@ -1,5 +1,5 @@
-"""The gate's procedure: measure, decide, and confirm what looks like a regression by a second, fresh
-measurement. No torch.
+"""The gate's procedure: measure, decide, and confirm what looks like a regression by a second,
+fresh measurement. No torch.
 """
 
 from collections.abc import Callable, Sequence
@@ -85,8 +85,8 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], No
 def _measured(
     gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], None], launches: slice
 ) -> list[Change]:
-    """Launch until all is clearly well, or as often as the plan allows. The last look alone may call
-    something slower: each further look would be one more chance of a false alarm."""
+    """Launch until all is clearly well, or as often as the plan allows. Only the last look may call
+    something slower: every further look would be one more chance of a false alarm."""
     done = 0
     while True:
         number = len(gauge.log_ratios.get("again", []))

@@ -1,6 +1,5 @@
 """A gate's outcome for people, for a job summary and for programs. No torch."""
 
-import json
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
