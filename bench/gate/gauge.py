@@ -74,6 +74,8 @@ class Gauge:
             ),
             {
                 label(spec): Gauged(
+                    spec.method,
+                    spec.density,
                     tuple(self.log_ratios.get(spec.run_id, [])[launches]),
                     counts(self.known[spec.run_id]),
                     int(self.known[spec.run_id].run["stored_parameters"]),

@@ -47,6 +47,8 @@ class Conditions:
 class Gauged:
     """One contender."""
 
+    method: str
+    density: float
     log_ratios: tuple[float, ...]
     """One per launch: mean log of its step time over the frozen loop's."""
     counts: Mapping[str, Mapping[str, int]]
@@ -102,4 +104,10 @@ def load(path: Path) -> Measurement:
 
 def _gauged(entry: Any) -> Gauged:
     counts = {s: {k: int(v) for k, v in kinds.items()} for s, kinds in entry["counts"].items()}
-    return Gauged(tuple(map(float, entry["log_ratios"])), counts, int(entry["stored_parameters"]))
+    return Gauged(
+        str(entry["method"]),
+        float(entry["density"]),
+        tuple(map(float, entry["log_ratios"])),
+        counts,
+        int(entry["stored_parameters"]),
+    )

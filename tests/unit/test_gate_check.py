@@ -21,7 +21,7 @@ COUNTS = {"ordinary": {"training_macs": 100}}
 
 
 def baseline(**changes: Any) -> Measurement:
-    steady = Gauged((0.0, 0.001, -0.001, 0.002, -0.002), COUNTS, 50)
+    steady = Gauged("barter", 0.3, (0.0, 0.001, -0.001, 0.002, -0.002), COUNTS, 50)
     made = Measurement(HERE, {"dense": steady, "barter at 0.3": steady}, (0.0, 0.001, -0.001))
     return replace(made, **changes)
 
@@ -44,7 +44,7 @@ class FakeGauge:
 
     def measurement(self, launches: slice = slice(None)) -> Measurement:
         contenders = {
-            name: Gauged(tuple(self.log_ratios[name][launches]), self.counts, 50)
+            name: Gauged("barter", 0.3, tuple(self.log_ratios[name][launches]), self.counts, 50)
             for name in ("dense", "barter at 0.3")
         }
         return Measurement(self.conditions, contenders, tuple(self.log_ratios["again"][launches]))
@@ -129,7 +129,7 @@ def test_contender_that_cannot_be_measured() -> None:
 
 
 def test_nothing_in_common_is_undecided() -> None:
-    other = baseline(contenders={"set at 0.3": Gauged((0.0, 0.1), COUNTS, 50)})
+    other = baseline(contenders={"set at 0.3": Gauged("barter", 0.3, (0.0, 0.1), COUNTS, 50)})
     outcome = run(FakeGauge([0.0]), other)
     assert outcome.code == UNDECIDED
 

@@ -14,7 +14,7 @@ COUNTS = {"ordinary": {"training_macs": 100, "host_synchronisations": 0}}
 
 
 def gauged(*log_ratios: float) -> Gauged:
-    return Gauged(log_ratios, COUNTS, 50)
+    return Gauged("barter", 0.3, log_ratios, COUNTS, 50)
 
 
 def measured(again: tuple[float, ...] = (0.001, -0.001, 0.0), **ratios: Gauged) -> Measurement:
