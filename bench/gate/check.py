@@ -16,6 +16,7 @@ from bench.gate.decision import (
 )
 from bench.gate.gauge import LENGTH, ROUNDS, Gauge
 from bench.gate.measurement import Measurement
+from bench.schema import AGAIN
 from bench.spec import RunSpec
 from bench.timing.launcher import Launcher, LaunchError
 
@@ -28,9 +29,7 @@ class Plan:
     """How much a gate measures."""
 
     max_slowdown: float = 0.03
-    first_launches: int = 3
-    """After so many it may already be clear that all is well."""
-    most_launches: int = 6
+    launches: int = 5
     """Of one measurement; a confirmation has as many again."""
 
 
@@ -72,7 +71,7 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], No
         confirmation: list[Change] = []
         if any(change.verdict is Verdict.SLOWER for change in found):
             say("looks slower: measuring again from the start")
-            first = len(gauge.log_ratios["again"])
+            first = len(gauge.log_ratios[AGAIN])
             confirmation = _measured(gauge, before, plan, say, slice(first, None))
     except LaunchError as error:
         return Outcome(NOT_MEASURED, str(error), counts=counts, now=now)
@@ -85,21 +84,13 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], No
 def _measured(
     gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], None], launches: slice
 ) -> list[Change]:
-    """Launch until all is clearly well, or as often as the plan allows. Only the last look may call
-    something slower: every further look would be one more chance of a false alarm."""
-    done = 0
-    while True:
-        number = len(gauge.log_ratios.get("again", []))
+    """As many launches as planned, and one look at them: every further look would be one more
+    chance of a false alarm."""
+    for _ in range(plan.launches):
+        number = len(gauge.log_ratios[AGAIN])
         say(f"launch {number + 1}")
         gauge.launch(number, lambda: None)
-        done += 1
-        if done < plan.first_launches:
-            continue
-        now = gauge.measurement(launches)
-        found = changes(now, before, plan.max_slowdown)
-        clear = all(change.high <= plan.max_slowdown for change in found)
-        if (clear and noise_floor(now) <= plan.max_slowdown) or done >= plan.most_launches:
-            return found
+    return changes(gauge.measurement(launches), before, plan.max_slowdown)
 
 
 def _verdict(

@@ -1,9 +1,10 @@
 """Measures contenders beside the frozen loop: launches become one number each.
 
-The blocks are short and many: machines change their speed from second to second, and what is
-compared has to meet the same second.
+The blocks are short and many: a machine's speed wanders from second to second, and what is compared
+has to meet the same second.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
@@ -17,8 +18,8 @@ from bench.timing.launcher import Block, BlockLength, Entry, Launcher
 from bench.timing.messages import Scouted
 from bench.timing.segments import Segment, mean_step_ms
 
-ROUNDS = 16
-LENGTH = BlockLength(seconds=0.05, fewest=3, most=16, windows=1)
+ROUNDS = 8
+LENGTH = BlockLength(seconds=0.2, fewest=4, most=16, windows=1)
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Gauge:
     launcher: Launcher
     known: Mapping[str, Scouted]
     """By run id."""
-    log_ratios: dict[str, list[float]] = field(default_factory=dict)
+    log_ratios: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """By run id (and `again`): one per launch."""
 
     def launch(self, number: int, done: Callable[[], None]) -> None:
@@ -47,7 +48,7 @@ class Gauge:
             blocks.append(block)
             done()
         for key, value in launch_ratios(blocks, self.parts).items():
-            self.log_ratios.setdefault(key, []).append(value)
+            self.log_ratios[key].append(value)
 
     @property
     def entries(self) -> list[Entry]:
@@ -76,13 +77,13 @@ class Gauge:
                 label(spec): Gauged(
                     spec.method,
                     spec.density,
-                    tuple(self.log_ratios.get(spec.run_id, [])[launches]),
+                    tuple(self.log_ratios[spec.run_id][launches]),
                     counts(self.known[spec.run_id]),
                     int(self.known[spec.run_id].run["stored_parameters"]),
                 )
                 for spec in self.specs
             },
-            tuple(self.log_ratios.get(AGAIN, [])[launches]),
+            tuple(self.log_ratios[AGAIN][launches]),
             first.get("git_commit"),
         )
 
