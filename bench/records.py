@@ -45,6 +45,8 @@ def step_rows(training: Training) -> list[Row]:
                 "training_macs": account.macs.training,
                 "peak_allocated_bytes": allocated,
                 "peak_reserved_bytes": reserved,
+                "dispatched_operators": account.operators,
+                "host_synchronisations": account.host_synchronisations,
             }
         )
     return rows
