@@ -23,7 +23,10 @@ StudyFile = Annotated[
     Path | None, typer.Argument(metavar="[STUDY.toml]", help="study file; options override it")
 ]
 Workload = Annotated[str | None, typer.Option(help="model and data, see `bench list`")]
-Methods = Annotated[str | None, typer.Option(help="comma-separated, see `bench list`")]
+Methods = Annotated[
+    str | None,
+    typer.Option(help="comma-separated, see `bench list`; with options: rigl:interval=5"),
+]
 Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
 Steps = Annotated[int | None, typer.Option(help="optimizer steps, in place of the workload's own")]
 BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]

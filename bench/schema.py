@@ -122,6 +122,8 @@ STEPS = (
     Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("peak_allocated_bytes", _INT, "peak of this step"),
     Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
+    Column("dispatched_operators", _INT, "ATen operators, counted at the first step of its kind"),
+    Column("host_synchronisations", _INT, "times the host waits for the device, likewise"),
 )
 
 EVALS = (
