@@ -14,20 +14,14 @@ from bench.gate.gauge import Gauge
 from bench.gate.measurement import Measurement, load
 from bench.gate.outputs import show, write
 from bench.measure.devices import resolve
-from bench.method_registry import get_method
 from bench.processes import start_server
-from bench.spec import RunSpec
+from bench.spec import Grid, RunSpec
 from bench.study_file import study_spec
 from bench.timing.launcher import LaunchError, wait_passively
 
 BASELINE_LAUNCHES = 12
 """A baseline is measured once and used often: it should add little to a gate's own noise."""
-DEFAULTS: dict[str, Any] = {
-    "workloads": ("vit-digits",),
-    "methods": ("dense", "barter", "rigl"),
-    "densities": (0.3,),
-    "seeds": (0,),
-}
+DEFAULT = Grid(methods=("dense", "barter", "rigl"), densities=(0.3,), seeds=(0,))
 FILE = "baseline.json"
 
 
@@ -94,7 +88,7 @@ def fraction(option: str, text: str) -> float:
 
 
 def _update(path: Path, given: Mapping[str, Any], results: Path, console: Console) -> int:
-    asked = study_spec(None, given, DEFAULTS, to_run=False)
+    asked = study_spec(None, given, DEFAULT, to_run=False)
     gauge = _gauge(_resolved(asked.runs(), given), results)
     if isinstance(gauge, Outcome):
         _say(console, f"could not measure: {gauge.reason}")
@@ -134,8 +128,7 @@ def _specs(before: Measurement, given: Mapping[str, Any]) -> list[RunSpec]:
             "density": str(entry.density),
             "seeds": "0",
         }
-        get_method(entry.method)
-        specs |= dict.fromkeys(study_spec(None, values, DEFAULTS, to_run=False).runs())
+        specs |= dict.fromkeys(study_spec(None, values, DEFAULT, to_run=False).runs())
     return _resolved(list(specs), given)
 
 

@@ -75,7 +75,7 @@ class Gauge:
             ),
             {
                 label(spec): Gauged(
-                    spec.method,
+                    spec.contender,
                     spec.density,
                     tuple(self.log_ratios[spec.run_id][launches]),
                     counts(self.known[spec.run_id]),
@@ -90,7 +90,7 @@ class Gauge:
 
 def label(spec: RunSpec) -> str:
     """A contender's name in baselines and tables."""
-    return spec.method if spec.density == 1 else f"{spec.method} at {spec.density:g}"
+    return spec.contender if spec.density == 1 else f"{spec.contender} at {spec.density:g}"
 
 
 def counts(known: Scouted) -> dict[str, dict[str, int]]:
