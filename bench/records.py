@@ -4,6 +4,7 @@ import json
 from itertools import accumulate
 
 from bench.ideal_macs import ideal_training_macs
+from bench.memory_parts import peak_columns
 from bench.run_rows import Row
 from bench.schema import DENSE_GRADIENT, OK, WARM_UP
 from bench.session import Session
@@ -101,6 +102,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in steps),
         "peak_reserved_bytes": max(reserved, default=None),
         "memory_source": "allocator" if session.device.type == "cuda" else "accounted",
+        **peak_columns(account.peak_parts for account in training.accounts.values()),
         "selected_step": training.selected[0] if training.selected else None,
         "test_loss": test.loss if test else None,
         "test_top1_percent": test.top1_percent if test else None,

@@ -27,6 +27,12 @@ DENSE_GRADIENT = "dense_gradient"
 FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, "recompile", "evaluation")
 """Flags of a step; a step without any is ordinary."""
 
+MEMORY_PARTS = (
+    *("parameters", "gradients", "optimizer_state", "method_state"),
+    *("batch", "activations", "rest"),
+)
+"""What the memory of a step is for (bench.memory_parts says how a tensor is attributed)."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -98,6 +104,10 @@ RUNS = (
     Column("peak_allocated_bytes", _INT, "largest over all kinds of step"),
     Column("peak_reserved_bytes", _INT, "the same, reserved by the allocator; null on CPU"),
     Column("memory_source", _TEXT, "accounted (untimed pass over tensors) or allocator"),
+    *(
+        Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
+        for part in MEMORY_PARTS
+    ),
     Column("selected_step", _INT, "step of the validation-selected checkpoint"),
     Column("test_loss", _REAL, "cross-entropy on the test split, selected checkpoint"),
     Column("test_top1_percent", _REAL, "top-1 accuracy on the test split, selected checkpoint"),
