@@ -8,8 +8,8 @@ Every storage belongs to exactly one part, so the parts add up to the peak:
 * optimizer_state: tensors in the optimizer's state;
 * method_state: what the method says it keeps (`state_tensors`: masks, scores);
 * batch: the step's own images and targets;
-* activations: storages that came into being in the forward pass and live when it ends: what autograd
-  has saved for the backward pass, the loss, and what hooks keep;
+* activations: storages that came into being in the forward pass and live when it ends: what
+  autograd has saved for the backward pass, the loss, and what hooks keep;
 * rest: all else, that is temporaries of any phase, gradients of activations among them.
 
 Who is named twice belongs to the last named. A storage is judged by its whole life: a gradient

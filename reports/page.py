@@ -10,7 +10,13 @@ from rich.text import Text
 
 from bench.errors import UsageError
 from bench.store import StudyStore
-from reports import tables_operations, tables_outcome, tables_size, tables_time
+from reports import (
+    tables_memory,
+    tables_operations,
+    tables_outcome,
+    tables_size,
+    tables_time,
+)
 from reports.captions import METHOD
 from reports.contenders import group
 from reports.load import Records, Standing, load
@@ -27,7 +33,9 @@ TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
     tables_time.step_time,
     tables_time.speedups,
     tables_time.kinds_of_step,
-    tables_size.memory,
+    tables_memory.memory,
+    tables_memory.memory_by_cause,
+    tables_memory.memory_by_kind,
     tables_size.compute,
     tables_operations.operations,
     tables_size.parameters,
