@@ -95,6 +95,7 @@ GRID_KEYS = {
 KEYS = GRID_KEYS | {
     "name": Key("name", _word),
     "workload": Key("workloads", _many(_word)),
+    "mode": Key("mode", _word),
     "steps": Key("steps", _integer),
     "batch_size": Key("batch_size", _integer),
     "device": Key("device", _word),
