@@ -18,10 +18,17 @@ from bench.spec import Grid, StudySpec
 WORKLOADS = ("vit-digits",)
 
 DEFAULT = Grid(methods=("dense", "static", "barter"), densities=(0.3,), seeds=(0, 1, 2))
-"""What is not said of a study."""
+"""What is not said of any other study."""
 
-DEMO = (DEFAULT,)
-"""What `bench run` does without arguments."""
+DEMO = (
+    Grid(
+        methods=("dense", "static", "barter", "set", "snfs", "rigl", "srigl", "s2vite"),
+        densities=(0.3,),
+        seeds=(0, 1),
+    ),
+    Grid(methods=("rigl", "barter"), densities=(0.1, 0.5, 0.7), seeds=(0,)),
+)
+"""What `bench run` does without arguments: at most three minutes of two CPU cores."""
 
 
 @dataclass(frozen=True)
