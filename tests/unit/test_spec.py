@@ -191,6 +191,19 @@ def test_an_option_replaces_its_key_in_every_grid(tmp_path: Path) -> None:
     assert alike.grids == (Grid(("set",), (0.7,), (1,)),)
 
 
+def test_the_demo_has_every_baseline_and_two_methods_over_densities() -> None:
+    runs = study_spec(None, {}).runs()
+    assert len(runs) == 22
+    assert len({(run.method, run.density) for run in runs}) == 14
+    baselines = {"dense", "static", "barter", "set", "snfs", "rigl", "srigl", "s2vite"}
+    assert {run.method for run in runs} == baselines
+    for method in ("rigl", "barter"):
+        densities = {run.density for run in runs if run.method == method}
+        assert densities == {0.1, 0.3, 0.5, 0.7}
+    recipes = {(run.recipe, run.total_steps, run.batch_size) for run in runs}
+    assert len(recipes) == 1, "the recipe is the same for all methods"
+
+
 def test_the_demo_is_of_bare_calls_only() -> None:
     assert study_spec(None, {"device": "cpu", "name": "mine"}).grids == DEMO
     for given in ({"seeds": "0"}, {"steps": 5}, {"gpu": "L40"}):
