@@ -48,10 +48,9 @@ class Timing:
     def step_ms(self, statistic: str = "mean_ms", again: bool = False) -> Cells:
         """The schedule-weighted mean step of every round, from each segment's mean or median."""
         role = self.again if again else self.contender
-        return {
-            key: mean_step_ms(self.segments, times)
-            for key, times in _rounds(role, [part.name for part in self.segments], statistic)
-        }
+        names = [name for part in self.segments for name in (part.name, *part.base)]
+        rounds = _rounds(role, list(dict.fromkeys(names)), statistic)
+        return {key: mean_step_ms(self.segments, times) for key, times in rounds}
 
     def update_ms(self, window: Segment) -> Cells:
         """What one update added in every round."""

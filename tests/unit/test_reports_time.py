@@ -165,7 +165,11 @@ def test_the_tables_of_a_study_timed_side_by_side(demo: StudyStore) -> None:
         *("Step time side by side", "Kinds of step, side by side", "Update cost"),
         *("Outside the clock", "checkpoint export", "Example CPU", "Timing stopped: target"),
         *("A/A: dense 1.0, entered twice", "noise floor ±", "hierarchical bootstrap (launches"),
-        *("launches / rounds (in all), of every contender 5 / 15", "family of 3 pairs"),
+        *(
+            "launches / rounds (in all), of every contender 5 / 15",
+            "family of 3 pairs",
+            "same means within ±2.0 %",
+        ),
         *("Left out: 1 failed and 1 skipped of the workload's 5 runs", "paired by round"),
         "its process died (exit code -9)",
     ):
@@ -298,6 +302,17 @@ def test_a_run_without_any_block_is_shown_and_in_no_ratio(tmp_path: Path) -> Non
     _, _, page = rendered(store)
     assert "barter 0.3 (no round was timed whole)" in page
     assert len(comparison_of(store).pairs) == 1
+
+
+def test_windows_in_place_of_steps_that_were_not_timed_have_no_cost(tmp_path: Path) -> None:
+    store = write_timed(tmp_path, demo_runs()[:1])
+    barter = timed_run("barter", 0.3)
+    segments = timed_tables(barter)["segments"]
+    segments[-1]["base"] = ["dense_gradient"]
+    write_one(store, barter, segments=segments)
+    _, _, page = rendered(store)
+    assert "In no ratio: barter 0.3 (no round was timed whole)." in page
+    assert "Update cost" not in page
 
 
 def test_launches_of_several_seeds_are_all_launches(tmp_path: Path) -> None:
