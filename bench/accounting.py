@@ -1,7 +1,7 @@
-"""Multiply-accumulates and peak memory of a run's steps, from an untimed repetition.
+"""Multiply-accumulates, peak memory and operators of a run's steps, from an untimed repetition.
 
 Counting slows a step down many times, so it never happens in a timed one. During training, the
-first step of each kind (topology and flags) leaves a snapshot of the method's state. When all is
+first step of each kind (see `Kind`) leaves a snapshot of the method's state. When all is
 trained, timed and evaluated, each of these steps is repeated once under the counters.
 """
 
@@ -13,11 +13,21 @@ from torch import Tensor
 
 from bench.measure.macs import MacCount, MacCounter
 from bench.measure.memory import MemoryMeter
+from bench.measure.operations import OperationCounter
+from bench.schema import UPDATE
 from bench.session import Session
-from methods.base import Topology
+from methods.base import SparseMethod, Topology
 
-Kind = tuple[Topology, tuple[str, ...]]
-"""What decides the cost of a step: topology before it, and the method's flags."""
+Kind = tuple[Topology, tuple[str, ...], int]
+"""What decides the cost of a step: topology before it, the method's flags, and, where units are
+transferred, the step itself (else 0): their number differs, and with it that of operators."""
+
+
+def kind_of(step: int, topology: Topology, method: SparseMethod) -> Kind:
+    """The kind of a step that is about to be done."""
+    flags = method.flags(step)
+    transfers = UPDATE in flags and bool(method.scheduled_transfers())
+    return topology, flags, step if transfers else 0
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,10 @@ class StepAccount:
     peak_allocated_bytes: int
     """Parameters, gradients, optimizer and method state, minibatch, activations, temporaries. The
     data set at rest is not in it, nor what a kernel allocates and frees inside one operator."""
+    operators: int
+    """ATen operators dispatched."""
+    host_synchronisations: int
+    """Times that the host waits for the device."""
 
 
 class Accountant:
@@ -52,7 +66,7 @@ class Accountant:
 
 
 def account_step(session: Session, step: int) -> StepAccount:
-    """Run one training step under the MAC counter and the memory meter."""
+    """Run one training step under all counters."""
     batch = session.data.batch(step)
     counter, meter = MacCounter(), MemoryMeter()
     meter.register(session.model.parameters(), "parameters")
@@ -60,14 +74,32 @@ def account_step(session: Session, step: int) -> StepAccount:
     meter.register(_optimizer_tensors(session), "optimizer_state")
     meter.register(session.method.state_tensors(), "method_state")
     meter.register(batch, "batch")
-    with meter, counter, _Phases(counter) as phases:
+    operations = OperationCounter(session.device, _host_tensors(session))
+    # Innermost, it sees each operator as the step asks for it, before the others touch it.
+    with meter, counter, operations, _Phases(counter) as phases:
         session.train_step(step, batch, phases)
-    return StepAccount(counter.count, meter.peak_allocated_bytes)
+    return StepAccount(
+        counter.count,
+        meter.peak_allocated_bytes,
+        operations.operators,
+        operations.host_synchronisations,
+    )
 
 
 def _optimizer_tensors(session: Session) -> list[Tensor]:
     states = session.optimizer.state.values()
     return [value for state in states for value in state.values() if isinstance(value, Tensor)]
+
+
+def _host_tensors(session: Session) -> list[Tensor]:
+    """Adam's step counters are on the host, whatever the device, unless its kernel reads them."""
+    return [
+        state["step"]
+        for group in session.optimizer.param_groups
+        if not (group.get("fused") or group.get("capturable"))
+        for parameter in group["params"]
+        if isinstance((state := session.optimizer.state.get(parameter, {})).get("step"), Tensor)
+    ]
 
 
 class _Phases(ExitStack):

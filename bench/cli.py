@@ -23,7 +23,10 @@ StudyFile = Annotated[
     Path | None, typer.Argument(metavar="[STUDY.toml]", help="study file; options override it")
 ]
 Workload = Annotated[str | None, typer.Option(help="model and data, see `bench list`")]
-Methods = Annotated[str | None, typer.Option(help="comma-separated, see `bench list`")]
+Methods = Annotated[
+    str | None,
+    typer.Option(help="comma-separated, see `bench list`; with options: rigl:interval=5"),
+]
 Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
 Steps = Annotated[int | None, typer.Option(help="optimizer steps, in place of the workload's own")]
 BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]
@@ -103,6 +106,37 @@ def plan(
         "batch_size": batch_size,
     }
     plan_command(file, given, as_json, _Console())
+
+
+@app.command()
+def check(
+    baseline: Annotated[
+        str | None, typer.Option(help="file, or folder under the results folder")
+    ] = None,
+    max_slowdown: Annotated[str, typer.Option(help="e.g. 3%: what counts as a regression")] = "3%",
+    update: Annotated[bool, typer.Option("--update", help="write the baseline instead")] = False,
+    workload: Workload = None,
+    methods: Methods = None,
+    density: Density = None,
+    batch_size: BatchSize = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
+    gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
+    output: Annotated[Path | None, typer.Option(help="folder for Markdown and JSON")] = None,
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """The CI gate on step time: 0 fine, 1 regression, 2 usage, 3 undecided, 4 not measured."""
+    from bench.gate.command import check_command
+
+    given = {
+        "workload": workload,
+        "methods": methods,
+        "density": density,
+        "batch_size": batch_size,
+        "device": device,
+        "gpu": gpu,
+    }
+    code = check_command(baseline, given, max_slowdown, update, results, output, _Console())
+    raise typer.Exit(code)
 
 
 @app.command("list")

@@ -11,15 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.lock import exclusive
-from bench.method_registry import METHODS, get_method
+from bench.method_registry import METHODS
 from bench.schema import OK
 from bench.spec import StudySpec
 from bench.store import StudyStore, latest_study
-from bench.study_file import DEMO, claim, study_spec, together
+from bench.study_claim import claim, together
+from bench.study_file import DEFAULT, study_spec
+from bench.wide_table import print_whole
 from bench.wording import count
-from bench.workloads.registry import WORKLOADS, get_workload
+from bench.workloads.registry import WORKLOADS
 
-PLAN_DEFAULTS: dict[str, Any] = {**DEMO, "densities": (0.1, 0.3, 0.5, 0.7)}
+PLAN_DEFAULT = replace(DEFAULT, densities=(0.1, 0.3, 0.5, 0.7))
 
 
 def run_command(
@@ -69,23 +71,10 @@ def report_command(study: str | None, results: Path, console: Console) -> None:
 def plan_command(
     file: Path | None, given: Mapping[str, Any], as_json: bool, console: Console
 ) -> None:
-    from bench.plan import plan_rows
+    from bench.plan import study_rows
     from bench.plan_tables import show_plan
 
-    spec = study_spec(file, given, PLAN_DEFAULTS, to_run=False)
-    rows = [
-        row
-        for workload in map(get_workload, spec.workloads)
-        for method in map(get_method, spec.methods)
-        for row in plan_rows(
-            [workload],
-            [method],
-            spec.densities,
-            total_steps=spec.steps,
-            batch_size=spec.batch_size,
-            transfer_multiplier=getattr(spec.config(method, workload), "transfer_multiplier", None),
-        )
-    ]
+    rows = study_rows(study_spec(file, given, PLAN_DEFAULT, to_run=False))
     if as_json:
         console.out(json.dumps(rows, indent=2), highlight=False)
         return
@@ -124,8 +113,8 @@ def _print_runs(spec: StudySpec, pending: set[str], store: StudyStore, console: 
                 f"{run.total_steps:,}",
                 f"{run.batch_size:,}",
             )
-            table.add_row(run.run_id, run.method, *cells, state)
-        console.print(table)
+            table.add_row(run.run_id, run.contender, *cells, state)
+        print_whole(table, console)
     _say(console, f"study {spec.name}: records would go to {store.folder}; nothing was run")
 
 

@@ -14,7 +14,11 @@ _TEMPORARY = re.compile(r"\..+\.(?P<pid>\d+)\.tmp")
 
 def write_json_atomically(path: Path, obj: Any) -> None:
     """Write strict JSON beside the path and rename it. Raises UsageError if it cannot."""
-    text = json.dumps(obj, indent=2, allow_nan=False) + "\n"
+    write_text_atomically(path, json.dumps(obj, indent=2, allow_nan=False) + "\n")
+
+
+def write_text_atomically(path: Path, text: str) -> None:
+    """Write UTF-8 text beside the path and rename it. Raises UsageError if it cannot."""
     write_aside(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 

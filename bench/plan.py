@@ -5,11 +5,14 @@ Everything here follows from shapes and schedules in closed form: budgets, trans
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from bench.contender_label import label_text
 from bench.errors import UsageError
-from bench.workloads.registry import Workload
+from bench.method_options import changed_options
+from bench.spec import StudySpec
+from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, UnitBudget, spread, unit_budget
 from methods.schedule import CHANNEL, HEAD, transfer_count
 
@@ -73,6 +76,27 @@ class _Schedule:
     @property
     def images(self) -> int:
         return self.total_steps * self.batch_size
+
+
+def study_rows(spec: StudySpec) -> list[dict[str, Any]]:
+    """The rows of a study, each once: by workload, grid, contender and density. A contender's
+    name holds the hyperparameters that are not its method's defaults."""
+    rows: dict[tuple[str, str, float], dict[str, Any]] = {}
+    for workload in map(get_workload, spec.workloads):
+        for grid in spec.grids:
+            for contender in grid.contenders:
+                config = spec.config(contender, workload)
+                changed = changed_options(contender.method, config, workload)
+                for row in plan_rows(
+                    [workload],
+                    [replace(contender.method, name=label_text(contender.method.name, changed))],
+                    grid.densities,
+                    total_steps=spec.steps,
+                    batch_size=spec.batch_size,
+                    transfer_multiplier=getattr(config, "transfer_multiplier", None),
+                ):
+                    rows.setdefault((row["workload"], row["method"], row["density"]), row)
+    return list(rows.values())
 
 
 def plan_rows(

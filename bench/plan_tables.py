@@ -7,6 +7,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.wide_table import print_whole
+
 PlanRow = Mapping[str, Any]
 
 _NAMES: dict[str, Callable[[PlanRow], str]] = {
@@ -30,8 +32,6 @@ _COST = _NAMES | {
 
 def show_plan(rows: Sequence[PlanRow], console: Console) -> None:
     """Print the plan; `bench plan --json` has every number exact."""
-    # Wider than the terminal rather than cut: a number without its end is a wrong number.
-    console.width = max(console.width, 80)
     for workload in dict.fromkeys(row["workload"] for row in rows):
         here = [row for row in rows if row["workload"] == workload]
         steps = f"{here[0]['total_steps']:,} steps, {here[0]['steps_per_epoch']:,} an epoch"
@@ -53,7 +53,7 @@ def _show(
         table.add_column(name, no_wrap=True, justify="left" if name == "method" else "right")
     for row in rows:
         table.add_row(*(show(row) for show in columns.values()))
-    console.print(table)
+    print_whole(table, console)
 
 
 def _transfers(row: PlanRow) -> str:

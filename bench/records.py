@@ -48,6 +48,8 @@ def step_rows(training: Training) -> list[Row]:
                 "ideal_training_macs": _ideal_macs(training, record),
                 "peak_allocated_bytes": allocated,
                 "peak_reserved_bytes": reserved,
+                "dispatched_operators": account.operators,
+                "host_synchronisations": account.host_synchronisations,
             }
         )
     return rows

@@ -70,6 +70,7 @@ RUNS = (
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),
+    Column("bare_version", _INT, "of mode time: version of the frozen loop beside it"),
     Column("launches", _INT, "of mode time: fresh processes that timed it"),
     Column("side_by_side", _BOOL, "of mode time: contenders lived at once, or every block alone"),
     Column("stopped", _TEXT, "of mode time: target reached, time limit; null: interrupted"),
@@ -121,6 +122,8 @@ STEPS = (
     Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("peak_allocated_bytes", _INT, "peak of this step"),
     Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
+    Column("dispatched_operators", _INT, "ATen operators, counted at the first step of its kind"),
+    Column("host_synchronisations", _INT, "times the host waits for the device, likewise"),
 )
 
 EVALS = (

@@ -4,20 +4,17 @@ refused here, before anything is loaded.
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Any
 
+from bench.contender_label import ContenderLabel, label_text, parse_label
 from bench.errors import UsageError
-from bench.method_registry import MethodInfo, get_method
+from bench.method_options import Options, changed_options, method_config
+from bench.method_registry import get_method
 from bench.workloads.recipes import Recipe
 from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, unit_budget
 from methods.config import Config
-
-Options = tuple[tuple[str, tuple[tuple[str, Any], ...]], ...]
-"""Per method, its hyperparameters that differ from the defaults; sorted, so order has no effect."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +43,25 @@ class RunSpec:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_json(self) -> str:
-        """Full configuration, defaults included."""
-        return json.dumps(asdict(self), sort_keys=True, default=sorted)
+        """Full configuration, defaults included, and which options are not the defaults."""
+        changed = [name for name, _ in self._changed]
+        settings = asdict(self) | {"changed_options": changed}
+        return json.dumps(settings, sort_keys=True, default=sorted)
+
+    @property
+    def contender(self) -> str:
+        """The method, with those of its hyperparameters that are not its defaults here."""
+        return label_text(self.method, self._changed)
 
     @property
     def title(self) -> str:
         """For people: what distinguishes this run within its study."""
         density = "" if self.density == 1 else f" at {self.density:g}"
-        return f"{self.method}{density}, seed {self.seed}"
+        return f"{self.contender}{density}, seed {self.seed}"
+
+    @property
+    def _changed(self) -> tuple[tuple[str, Any], ...]:
+        return changed_options(get_method(self.method), self.config, get_workload(self.workload))
 
 
 def identity(value: Any) -> Any:
@@ -78,14 +86,37 @@ def _default(f: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Every contender at every density with every seed."""
+
+    methods: tuple[str, ...]
+    """Labels of contenders: `rigl`, `rigl:interval=4`."""
+    densities: tuple[float, ...]
+    seeds: tuple[int, ...]
+
+    @property
+    def contenders(self) -> list[ContenderLabel]:
+        return [parse_label(label) for label in self.methods]
+
+    def check(self) -> None:
+        """Raise UsageError for an empty axis, an unknown contender or an impossible seed."""
+        axes = ((self.methods, "method"), (self.densities, "density"), (self.seeds, "seed"))
+        for values, what in axes:
+            if not values:
+                raise UsageError(f"a study needs at least one {what}")
+        for seed in self.seeds:
+            if not 0 <= seed < 2**32:
+                raise UsageError(f"seed {seed} is outside 0 to {2**32 - 1}")
+        _ = self.contenders
+
+
+@dataclass(frozen=True)
 class StudySpec:
-    """What one study compares. Methods, densities and seeds are its axes; the rest is shared."""
+    """What one study compares: the runs of its grids, each once; the rest is shared."""
 
     name: str
     workloads: tuple[str, ...]
-    methods: tuple[str, ...]
-    densities: tuple[float, ...]
-    seeds: tuple[int, ...]
+    grids: tuple[Grid, ...]
     steps: int | None = None
     """Length of the schedule in place of the workload's own."""
     batch_size: int | None = None
@@ -100,20 +131,15 @@ class StudySpec:
         Args:
             to_run: a plan costs nothing, so it may be of a full schedule on synthetic data.
         """
-        for values, what in (
-            (self.workloads, "workload"),
-            (self.methods, "method"),
-            (self.densities, "density"),
-            (self.seeds, "seed"),
-        ):
+        for values, what in ((self.workloads, "workload"), (self.grids, "grid")):
             if not values:
                 raise UsageError(f"a study needs at least one {what}")
         if self.steps is not None and self.steps < 1:
             raise UsageError(f"--steps {self.steps}: a run needs at least 1 step")
-        for seed in self.seeds:
-            if not 0 <= seed < 2**32:
-                raise UsageError(f"seed {seed} is outside 0 to {2**32 - 1}")
-        methods = [get_method(name) for name in self.methods]
+        for grid in self.grids:
+            grid.check()
+        for name, options in self.options:
+            method_config(get_method(name), options, None)
         for name in self.workloads:
             workload = get_workload(name)
             workload.steps_per_epoch(self.batch_size)  # refuses a batch larger than the data
@@ -123,44 +149,63 @@ class StudySpec:
                     f" many of the full schedule's {workload.total_steps(self.batch_size):,} steps"
                     " to time, e.g. --steps 20"
                 )
-            for density in self.densities:
-                _check_density(workload, density, any(method.sparse for method in methods))
-        for name, options in self.options:
-            method_config(get_method(name), options, None)
+            for grid in self.grids:
+                for contender in grid.contenders:
+                    self.config(contender, workload)  # inline and table options together
+                sparse = any(contender.method.sparse for contender in grid.contenders)
+                for density in grid.densities:
+                    _check_density(workload, density, sparse)
+
+    @property
+    def method_names(self) -> set[str]:
+        """The methods of all grids, without the options of their labels."""
+        return {c.method.name for grid in self.grids for c in grid.contenders}
 
     def shared(self) -> dict[str, Any]:
         """The settings that all runs under one study name must have in common."""
-        axes = {"methods", "densities", "seeds", "name", "options"}
-        return {k: v for k, v in json.loads(self.to_json()).items() if k not in axes}
+        own = {"grids", "name", "options"}
+        return {k: v for k, v in json.loads(self.to_json()).items() if k not in own}
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
     def runs(self) -> list[RunSpec]:
-        """The runs, seed by seed, so that slow drift of the machine spreads over the methods."""
+        """The runs, each once, seed by seed, so that slow drift of the machine spreads over the
+        methods."""
         chosen = []
-        for seed in self.seeds:
+        for seed in dict.fromkeys(seed for grid in self.grids for seed in grid.seeds):
+            grids = [grid for grid in self.grids if seed in grid.seeds]
             for workload in map(get_workload, self.workloads):
-                for method in map(get_method, self.methods):
-                    for density in self.densities if method.sparse else (1.0,):
-                        chosen.append(self._run(workload, method, density, seed))
+                for grid in grids:
+                    for contender in grid.contenders:
+                        for density in grid.densities if contender.method.sparse else (1.0,):
+                            chosen.append(self._run(workload, contender, density, seed))
         return list(dict.fromkeys(chosen))
 
-    def config(self, method: MethodInfo, workload: Workload) -> Config:
-        """The hyperparameters that the study gives a method on a workload."""
-        return method_config(method, dict(self.options).get(method.name, ()), workload)
+    def config(self, contender: ContenderLabel, workload: Workload) -> Config:
+        """A contender's hyperparameters on a workload: what its label says, then what the study
+        says of its method, then defaults.
 
-    def _run(self, workload: Workload, method: MethodInfo, density: float, seed: int) -> RunSpec:
+        Raises:
+            UsageError: values that the method does not take together.
+        """
+        method = contender.method
+        options = dict(dict(self.options).get(method.name, ())) | dict(contender.options)
+        return method_config(method, options.items(), workload)
+
+    def _run(
+        self, workload: Workload, contender: ContenderLabel, density: float, seed: int
+    ) -> RunSpec:
         return RunSpec(
             workload=workload.name,
-            method=method.name,
+            method=contender.method.name,
             density=density,
             seed=seed,
             total_steps=self.steps or workload.total_steps(self.batch_size),
             batch_size=self.batch_size or workload.recipe.batch_size,
             device=self.device,
             recipe=workload.recipe,
-            config=self.config(method, workload),
+            config=self.config(contender, workload),
             gpu=self.gpu,
             threads=workload.cpu_threads if self.device == "cpu" else None,
         )
@@ -174,39 +219,3 @@ def _check_density(workload: Workload, density: float, sparse: bool) -> None:
             unit_budget(workload.shape.blocks, density)
         except BudgetError as error:
             raise UsageError(f"{workload.name}: {error}") from error
-
-
-def method_config(
-    method: MethodInfo, options: tuple[tuple[str, Any], ...], workload: Workload | None
-) -> Config:
-    """The method's hyperparameters: options given, the workload's transfer multiplier, defaults.
-
-    Raises:
-        UsageError: an option that the method does not have, or a value that it refuses.
-    """
-    known = {f.name: f.type for f in fields(method.config)}
-    values: dict[str, Any] = {}
-    if method.transfers and workload is not None:
-        values["transfer_multiplier"] = float(workload.transfer_multiplier)
-    for key, value in options:
-        if key not in known:
-            raise UsageError(f"{method.name} has no option {key!r}; {nearest(key, known)}")
-        values[key] = _typed(method.name, key, value, known[key])
-    try:
-        return method.config(**values)
-    except ValueError as error:
-        raise UsageError(f"{method.name}: {error}") from error
-
-
-def _typed(method: str, key: str, value: Any, wanted: Any) -> Any:
-    if wanted is float and type(value) in (int, float):
-        return float(value)
-    if type(value) is not wanted:
-        raise UsageError(f"{method}: option {key} takes a {wanted.__name__}, not {value!r}")
-    return value
-
-
-def nearest(name: str, known: Mapping[str, Any]) -> str:
-    """What the user may have meant, for the end of an error line."""
-    near = get_close_matches(name, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known) or 'none'}"

@@ -1,27 +1,32 @@
-"""Where a StudySpec comes from: command line over study file over demo, and what the results
-folder already holds under its name.
+"""Where a StudySpec comes from: command line over study file over defaults; without both, the
+demo.
 """
 
 import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.contender_label import parse_label
 from bench.errors import UsageError
-from bench.files import read_json, write_json_atomically
-from bench.spec import Options, StudySpec, nearest
-from bench.store import StudyStore
+from bench.method_options import Options, nearest
+from bench.spec import Grid, StudySpec
 
-DEMO: dict[str, Any] = {
-    "workloads": ("vit-digits",),
-    "methods": ("dense", "static", "barter"),
-    "densities": (0.3,),
-    "seeds": (0, 1, 2),
-}
-"""What `bench run` does without arguments."""
+WORKLOADS = ("vit-digits",)
+
+DEFAULT = Grid(methods=("dense", "static", "barter"), densities=(0.3,), seeds=(0, 1, 2))
+"""What is not said of a study."""
+
+_NAMED = ("dense", "static", "barter", "set", "snfs", "rigl", "srigl", "s2vite")
+
+DEMO = (
+    Grid(methods=_NAMED, densities=(0.3,), seeds=(0, 1)),
+    Grid(methods=("barter", "rigl"), densities=(0.1, 0.5, 0.7), seeds=(0,)),
+)
+"""What `bench run` does without arguments: under three minutes on two cores."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class Key:
     """One key of a study file, which is also an option of the command line."""
 
     field: str
-    """Field of StudySpec."""
+    """Field of StudySpec, or of Grid."""
     read: Callable[[str, Any], Any]
     """From the key's name and TOML value, or the option's text."""
 
@@ -58,6 +63,11 @@ def _word(name: str, value: Any) -> str:
     raise UsageError(f"{name} takes a name, not {value!r}")
 
 
+def _contender(name: str, value: Any) -> str:
+    """A contender's label as it is always written: equal contenders are one."""
+    return str(parse_label(_word(name, value)))
+
+
 def _many(read: Callable[[str, Any], Any]) -> Callable[[str, Any], tuple[Any, ...]]:
     """One value, a list, or text with commas; a repeated value counts once."""
 
@@ -75,53 +85,81 @@ def _options(name: str, value: Any) -> Options:
     return tuple(sorted((method, tuple(sorted(table.items()))) for method, table in value.items()))
 
 
-KEYS = {
-    "name": Key("name", _word),
-    "workload": Key("workloads", _many(_word)),
-    "methods": Key("methods", _many(_word)),
+GRID_KEYS = {
+    "methods": Key("methods", _many(_contender)),
     "density": Key("densities", _many(_number)),
     "seeds": Key("seeds", _many(_integer)),
+}
+"""Keys of a grid: at the top of a study file, or in its [[grid]] tables."""
+
+KEYS = GRID_KEYS | {
+    "name": Key("name", _word),
+    "workload": Key("workloads", _many(_word)),
     "steps": Key("steps", _integer),
     "batch_size": Key("batch_size", _integer),
     "device": Key("device", _word),
     "gpu": Key("gpu", _word),
     "options": Key("options", _options),
 }
-"""Keys of a study file."""
+"""Keys of a study file, [[grid]] apart."""
 
 
 def study_spec(
-    file: Path | None,
-    given: Mapping[str, Any],
-    defaults: Mapping[str, Any] = DEMO,
-    to_run: bool = True,
+    file: Path | None, given: Mapping[str, Any], default: Grid = DEFAULT, to_run: bool = True
 ) -> StudySpec:
     """The study that was asked for, checked as far as that needs no device.
 
     Args:
-        file: a study file in TOML, with the keys of `KEYS`.
-        given: options of the command line by the same keys; None where not given.
-        defaults: fields of StudySpec for what neither says.
-        to_run: whether it shall be run, and not only planned.
+        file: a study file in TOML, with the keys of `KEYS` and tables [[grid]].
+        given: options of the command line by the same keys; None where not given. One of a
+            grid's replaces that key in every grid.
+        default: what neither says of a grid.
+        to_run: whether it shall be run, and not only planned: only runs have a demo.
 
     Raises:
         UsageError: unreadable file, unknown key, or a value that no run could be made of.
     """
-    values: dict[str, Any] = {}
-    for key, value in (_read_toml(file) if file else {}).items():
-        if key not in KEYS:
-            raise UsageError(f"{file}: unknown key {key!r}; {nearest(key, KEYS)}")
-        values[KEYS[key].field] = KEYS[key].read(f"{file}: {key}", value)
+    content = _read_toml(file) if file else {}
+    tables = content.pop("grid", [{}])
+    values = _read(content, KEYS, f"{file}")
+    over: dict[str, Any] = {}
     for key, value in given.items():
         if value is not None:
             option = "--study" if key == "name" else f"--{key.replace('_', '-')}"
-            values[KEYS[key].field] = KEYS[key].read(option, value)
-    is_demo = not values.keys() - {"name", "device"}
-    spec = StudySpec(**{"name": "", **defaults, **values})
+            over[KEYS[key].field] = KEYS[key].read(option, value)
+    top = values | over
+    is_demo = to_run and tables == [{}] and not top.keys() - {"name", "device"}
+    axes = {key.field for key in GRID_KEYS.values()}
+    common = {"name": "", "workloads": WORKLOADS}
+    common |= {field: value for field, value in top.items() if field not in axes}
+    shared = {field: value for field, value in values.items() if field in axes}
+    replaced = {field: value for field, value in over.items() if field in axes}
+    grids = [replace(default, **shared | grid | replaced) for grid in _grids(file, tables)]
+    spec = StudySpec(**common, grids=DEMO if is_demo else tuple(dict.fromkeys(grids)))
     spec.check(to_run)
     if not spec.name:
         spec = replace(spec, name="demo" if is_demo else _default_name(file, spec))
     return spec
+
+
+def _grids(file: Path | None, tables: Any) -> list[dict[str, Any]]:
+    """What each [[grid]] table says, by field of Grid."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"{file}: grid takes tables, each under its own line [[grid]]")
+    several = len(tables) > 1
+    return [
+        _read(table, GRID_KEYS, f"{file}: grid {number}" if several else f"{file}: grid")
+        for number, table in enumerate(tables, 1)
+    ]
+
+
+def _read(table: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> dict[str, Any]:
+    """The values of a TOML table by their fields; UsageError for a key that is not in `keys`."""
+    for key in table:
+        if key not in keys:
+            known = [*keys, "grid"] if keys is KEYS else keys
+            raise UsageError(f"{where}: unknown key {key!r}; {nearest(key, known)}")
+    return {keys[key].field: keys[key].read(f"{where}: {key}", table[key]) for key in table}
 
 
 def _default_name(file: Path | None, spec: StudySpec) -> str:
@@ -139,58 +177,3 @@ def _read_toml(file: Path) -> dict[str, Any]:
         raise UsageError(f"cannot read study file {file}: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"study file {file} is not valid TOML: {error}") from error
-
-
-def claim(store: StudyStore, spec: StudySpec) -> None:
-    """Note in the results folder what the study is.
-
-    Raises:
-        UsageError: the folder cannot be written, or holds a different study of that name.
-    """
-    whole = together(store, spec)
-    store.check_writable()
-    write_json_atomically(store.study_file, json.loads(whole.to_json()))
-
-
-def together(store: StudyStore, spec: StudySpec) -> StudySpec:
-    """The study that the results folder holds after this request: methods (with their options),
-    densities and seeds may be added under one name, everything else must agree.
-
-    Raises:
-        UsageError: the folder holds a different study of that name.
-    """
-    if not store.study_file.exists():
-        return spec
-    there = read_json(store.study_file)
-    known = {f.name for f in fields(StudySpec)}
-    if not isinstance(there, dict) or there.keys() != known:
-        raise UsageError(f"{store.study_file} is not a study of this program: choose another name")
-    for key, value in spec.shared().items():
-        _refuse_difference(store, key, there[key], value)
-    mine, theirs = dict(spec.options), {name: dict(table) for name, table in there["options"]}
-    for method in set(spec.methods) & set(there["methods"]):
-        old, new = theirs.get(method, {}), dict(mine.get(method, ()))
-        for key in sorted(old.keys() | new.keys()):
-            _refuse_difference(store, f"options.{method}.{key}", old.get(key), new.get(key))
-    options = theirs | {name: dict(table) for name, table in mine.items()}
-    return replace(
-        spec,
-        methods=(*dict.fromkeys([*there["methods"], *spec.methods]),),
-        densities=(*dict.fromkeys([*there["densities"], *spec.densities]),),
-        seeds=(*dict.fromkeys([*there["seeds"], *spec.seeds]),),
-        options=_options("options", options),
-    )
-
-
-def _refuse_difference(store: StudyStore, key: str, there: Any, asked: Any) -> None:
-    if there != asked:
-        raise UsageError(
-            f"study {store.study!r} in {store.root} is another one ({key} {_show(there)},"
-            f" not {_show(asked)}): choose another name with --study"
-        )
-
-
-def _show(value: Any) -> str:
-    if value is None:
-        return "by default"
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.accounting import Accountant, Kind, StepAccount
+from bench.accounting import Accountant, Kind, StepAccount, kind_of
 from bench.evaluation import Evaluation, evaluate
 from bench.measure.clock import StepTimes, make_clock
 from bench.measure.memory import AllocatorPeak
@@ -93,8 +93,8 @@ class Training:
     def _step(self, step: int, topology: Topology) -> Topology:
         """One step; returns the topology after it."""
         session, spec = self.session, self.session.spec
-        flags = session.method.flags(step)
-        kind = (topology, flags)
+        kind = kind_of(step, topology, session.method)
+        flags = kind[1]
         self._accountant.note(kind, step, session)
         batch = session.data.batch(step)
         if self._allocator:

@@ -24,12 +24,14 @@ from bench.schema import (
 )
 from bench.store import StudyStore
 from reports.statistics import Floats, Launch
+from reports.step_counts import Counts, count_by_kind
 
 pc: Any = pyarrow.compute  # its functions are made at import time: no checker knows them
 
 ORDINARY_KIND, COLLECTING_KIND, DENSE_GRADIENT_KIND, UPDATE_KIND = range(4)
 """Kinds of timed step, the costlier flag winning: an update step is an update step."""
 
+STEP_NUMBERS = ("step_ms", "topology_ms", "dispatched_operators", "host_synchronisations")
 BY_RUN_AND_STEP = [("run_id", "ascending"), ("step", "ascending")]
 NO_UPDATE = "invalid: no update executed"
 
@@ -45,12 +47,17 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True)
 class Steps:
-    """Timed steps of a run without its warm-up, in order; all arrays of shape (n,)."""
+    """Timed steps of a run without its warm-up, in order; all arrays of shape (n,).
+
+    The counts are of all steps: what is counted needs no warm-up.
+    """
 
     launch: Launch
     topology_ms: Floats | None  # None: the run recorded none
     untimed: int  # steps without a time, warm-up apart
     warm_up: int
+    operators: Counts = field(default_factory=dict)
+    synchronisations: Counts = field(default_factory=dict)
 
     @property
     def topology(self) -> Launch | None:
@@ -178,7 +185,7 @@ def _flat(text: str | None) -> dict[str, str]:
 
 
 def _steps(store: StudyStore, run_ids: Sequence[str]) -> dict[str, Steps]:
-    table = store.arrow("steps", ("step", "flags", "step_ms", "topology_ms"), run_ids)
+    table = store.arrow("steps", ("step", "flags", *STEP_NUMBERS), run_ids)
     table = table.sort_by(BY_RUN_AND_STEP)
     if not len(table):
         return {}
@@ -201,9 +208,9 @@ def _steps_of_one(table: pa.Table) -> Steps:
         (UPDATE, UPDATE_KIND),
     ):
         kinds[flagged(flag)] = kind
-    times, topology = (
+    times, topology, operators, synchronisations = (
         table[column].combine_chunks().to_numpy(zero_copy_only=False).astype(float)
-        for column in ("step_ms", "topology_ms")
+        for column in STEP_NUMBERS
     )
     timed = ~warm & np.isfinite(times)
     return Steps(
@@ -212,6 +219,8 @@ def _steps_of_one(table: pa.Table) -> Steps:
         topology_ms=None if np.isnan(topology).all() else np.nan_to_num(topology[timed]),
         untimed=int((~warm & ~np.isfinite(times)).sum()),
         warm_up=int(warm.sum()),
+        operators=count_by_kind(kinds, operators),
+        synchronisations=count_by_kind(kinds, synchronisations),
     )
 
 

@@ -12,7 +12,14 @@ from rich.text import Text
 from bench.errors import UsageError
 from bench.schema import TIME
 from bench.store import StudyStore
-from reports import captions_time, page_time, tables_outcome, tables_size, tables_time
+from reports import (
+    captions_time,
+    page_time,
+    tables_operations,
+    tables_outcome,
+    tables_size,
+    tables_time,
+)
 from reports.captions import METHOD
 from reports.contenders import group
 from reports.load import Records, Standing, load
@@ -32,6 +39,7 @@ TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
     tables_time.kinds_of_step,
     tables_size.memory,
     tables_size.compute,
+    tables_operations.operations,
     tables_size.parameters,
     tables_outcome.accuracy,
     tables_outcome.transfers,

@@ -76,19 +76,20 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockLength:
-    """How much of each segment a block holds."""
+    """How much a contender computes in one block."""
 
-    seconds: float = 0.2
-    """Of every segment, as far as the limits allow."""
+    seconds: float = 0.4
+    """Of single steps, shared out by how often the schedule has each kind."""
     fewest: int = 4
     most: int = 64
+    """Steps of one kind."""
     windows: int = 2
 
     def repetitions(self, ready: Ready) -> dict[str, int]:
         return {
             part.name: self.windows
             if part.is_window
-            else min(self.most, max(self.fewest, ceil(1000 * self.seconds / pace)))
+            else min(self.most, max(self.fewest, ceil(1000 * self.seconds * part.share / pace)))
             for part, pace in zip(ready.segments, ready.pace_ms.values(), strict=True)
         }
 

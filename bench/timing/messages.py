@@ -29,6 +29,7 @@ class Scouted:
     """Columns of its row of `runs`."""
     segments: tuple[Mapping[str, Any], ...]
     """Its rows of `segments`."""
+    parts: tuple[Segment, ...]
 
 
 @dataclass(frozen=True)

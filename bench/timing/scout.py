@@ -17,6 +17,7 @@ from bench.records import environment_columns, method_facts
 from bench.run_rows import Row
 from bench.session import Session, build_session
 from bench.spec import RunSpec
+from bench.timing.bare_loop import VERSION as BARE_VERSION
 from bench.timing.messages import Scouted
 from bench.timing.replay import MethodState, Replayer
 from bench.timing.segments import UPDATE, Segment
@@ -42,6 +43,7 @@ def scouted(spec: RunSpec, device: torch.device) -> Scouted:
         {
             **facts,
             **environment_columns(environment.collect(device).to_dict()),
+            "bare_version": BARE_VERSION,
             "active_parameters": active,
             "stored_parameters": stored,
             "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in rows),
@@ -49,6 +51,7 @@ def scouted(spec: RunSpec, device: torch.device) -> Scouted:
             "memory_source": "allocator" if device.type == "cuda" else "accounted",
         },
         rows,
+        replayer.segments,
     )
 
 

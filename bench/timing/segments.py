@@ -72,7 +72,8 @@ def segments(
     ]
     if updates:
         length, places = _windows(updates, total_steps)
-        base = tuple(kinds[places[0] - 1 : places[0] - 1 + length])
+        replaced = kinds[places[0] - 1 : places[0] - 1 + length]
+        base = tuple(kind + FINAL * ((kind, False) not in shares) for kind in replaced)
         found.append(Segment(UPDATE, places, length, len(updates) / total_steps, base))
     return tuple(found)
 

@@ -11,7 +11,8 @@ import pytest
 
 from bench.cli import main
 from bench.store import StudyStore
-from bench.study_file import claim, study_spec
+from bench.study_claim import claim
+from bench.study_file import study_spec
 
 
 def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -30,6 +31,10 @@ def study_file(tmp_path: Path) -> Path:
 
 REFUSED = [
     (["run", "--methods", "bartr"], "unknown method 'bartr'; did you mean barter?"),
+    (["run", "--methods", "rigl:intervall=4"], "no option 'intervall'; did you mean 'interval'?"),
+    (["run", "--methods", "rigl:interval=x"], "rigl: option interval takes an int, not 'x'"),
+    (["run", "--methods", "dense,rigl:alpha=7"], "rigl: alpha is 7.0, not in (0, 1]"),
+    (["run", "--methods", "rigl:"], "'rigl:': after the method come options"),
     (["run", "--workload", "vit-digit"], "unknown workload 'vit-digit'; did you mean vit-digits?"),
     (["run", "--density", "1.5"], "density 1.5 is outside (0, 1]"),
     (["run", "--density", "0"], "density 0 is outside (0, 1]"),
@@ -52,6 +57,7 @@ REFUSED = [
     (["run", "--wat"], "No such option"),
     (["frobnicate"], "No such command"),
     (["plan", "--density", "2"], "density 2 is outside (0, 1]"),
+    (["plan", "--methods", "s2vite:overhead=offical"], "not lean or official"),
     (["plan", "--workload", "vit"], "unknown workload 'vit'"),
 ]
 
@@ -89,6 +95,15 @@ def test_refused(
         ("[options.barter]\nbeta = 'x'", "barter: option beta takes a float, not 'x'"),
         ("[options.bart]\nbeta = 0.5", "unknown method 'bart'"),
         ("options = 3", "takes one table per method"),
+        ("grid = 3", "grid takes tables, each under its own line [[grid]]"),
+        ("grid = [3]", "grid takes tables"),
+        ("grid = []", "a study needs at least one grid"),
+        ("grids = []", "unknown key 'grids'; did you mean 'grid'?"),
+        ("[[grid]]\nseed = 0", "mine.toml: grid: unknown key 'seed'; did you mean 'seeds'?"),
+        ("[[grid]]\n[[grid]]\nseeds = []", "a study needs at least one seed"),
+        ("[[grid]]\n[[grid]]\ndensity = 'x'", "grid 2: density takes a number, not 'x'"),
+        ("[[grid]]\nmethods = ['bartr']", "unknown method 'bartr'"),
+        ("[[grid]]\ndensity = [0.3]\n[[grid]]\ndensity = 2", "density 2 is outside (0, 1]"),
         ("[options.barter]\ntransfer_multiplier = inf", "not in (0, 100]"),
         ("[options.barter]\ntransfer_multiplier = 1e300", "not in (0, 100]"),
         ("[options.barter]\nnoise_scale = inf", "not in [0, 1]"),
@@ -167,8 +182,6 @@ def test_nothing_heavy_is_loaded_for_refusals_lists_and_plans(tmp_path: Path) ->
     script = f"""
 import contextlib, io, sys
 from bench.cli import main
-from bench.store import StudyStore
-from bench.study_file import claim, study_spec
 for arguments in {calls!r}:
     sys.argv = ["bench", *arguments]
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -226,6 +239,36 @@ def test_plan_follows_a_study_files_multiplier(
     (row,) = plan(monkeypatch, capsys, str(study_file))
     # 6 * 34 * 2/34 and 6 * 1067 * 60/1067, the product before the rounding.
     assert (row["head_transfers"], row["channel_transfers"]) == (12, 360)
+
+
+def test_plan_of_grids_names_variants_and_has_each_row_once(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study_file.write_text(
+        'density = 0.3\nmethods = ["dense", "barter", "barter:transfer_multiplier=3.0"]\n'
+        "[[grid]]\n[[grid]]\n"
+        'methods = ["dense", "barter:transfer_multiplier=6", "barter"]\ndensity = [0.1, 0.3]\n'
+    )
+    rows = plan(monkeypatch, capsys, str(study_file))
+    assert [(row["method"], row["density"], row["channel_transfers"]) for row in rows] == [
+        ("dense", 1.0, None),
+        ("barter", 0.3, 26),
+        ("barter:transfer_multiplier=6", 0.1, 16),
+        ("barter:transfer_multiplier=6", 0.3, 52),
+        ("barter", 0.1, 8),
+    ]
+
+
+def test_dry_run_names_variants_whole_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "40")
+    methods = "rigl,rigl:interval=100,rigl:stop=0.50:interval=4"
+    options = ["--methods", methods, "--seeds", "0", "--device", "cpu", "--dry-run"]
+    assert call(monkeypatch, "run", *options) == 0
+    shown = [line.split()[1] for line in capsys.readouterr().out.splitlines() if "to do" in line]
+    assert shown == ["rigl", "rigl:interval=4:stop=0.5"]
 
 
 def test_list_and_version(

@@ -20,9 +20,14 @@ def block(language: str) -> str:
 def test_study_file(tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(block("toml"))
-    spec = study_spec(file, {})
-    assert len(spec.runs()) == 12
-    assert {run.config.__dict__.get("transfer_multiplier") for run in spec.runs()} == {None, 6.0}
+    runs = study_spec(file, {}).runs()
+    assert len(runs) == 3 * 5 + 4
+    assert {run.contender for run in runs if run.method in ("rigl", "barter")} == {
+        "rigl",
+        "rigl:interval=5",
+        "barter:transfer_multiplier=6",
+        "barter:clone_state=inherit:transfer_multiplier=6",
+    }
 
 
 def test_own_training_loop(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,9 @@ from bench.store import StudyStore
 STEPS, WARM_UPS = 200, 20
 WINDOW = (20, 80)
 UPDATE_STEPS = (30, 40, 50, 60, 70, 80)
+HEAD_STEP = 50
 UPDATE_EXTRA_MS = 5.0
+OPERATORS, COLLECTING_OPERATORS, UPDATE_OPERATORS = 400, 100, 1500
 LAYERS, HEADS, CHANNELS = 4, 8, 64
 DENSE_BYTES, DENSE_MACS = 64 * 2**20, 30_000_000
 BUDGET = 100_000
@@ -137,6 +139,11 @@ def step_rows(run: Row, ordinary_ms: float | None = None, noise: float = 0.02) -
                 "training_macs": round(DENSE_MACS * run["density"] * 64),
                 "ideal_training_macs": round(DENSE_MACS * run["density"] * 64),
                 "peak_allocated_bytes": run["peak_allocated_bytes"],
+                "dispatched_operators": OPERATORS
+                + COLLECTING_OPERATORS * (COLLECTING in flags)
+                # The one transfer of a head takes more operators than one of a channel.
+                + (UPDATE_OPERATORS + 50 * (step == HEAD_STEP)) * bool(updated),
+                "host_synchronisations": int(bool(updated)),
             }
         )
     return rows
@@ -165,7 +172,7 @@ def update_rows(run: Row) -> list[Row]:
     return [
         {
             "step": step,
-            "unit_type": "head" if step == 50 else "channel",
+            "unit_type": "head" if step == HEAD_STEP else "channel",
             "executed": True,
             "receiver_layer": 0,
             "parent_unit": 0,

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.errors import UsageError
-from bench.files import write_json_atomically
-from bench.spec import RunSpec, StudySpec, identity
-from bench.store import StudyStore
-from bench.study_file import claim, study_spec
+from bench.spec import Grid, RunSpec, StudySpec, identity
+from bench.study_file import DEFAULT, DEMO, study_spec
 from bench.workloads.recipes import Recipe
 from methods.config import BarterConfig, Config
 
@@ -106,35 +104,7 @@ def test_file_and_options(tmp_path: Path) -> None:
     file = tmp_path / "many.toml"
     file.write_text('methods = ["static"]\nseeds = [4]\nsteps = 7\n')
     read = study_spec(file, {"seeds": "5,6,5", "methods": None})
-    assert (read.name, read.methods, read.seeds, read.steps) == ("many", ("static",), (5, 6), 7)
-
-
-def test_axes_may_grow_under_one_name(tmp_path: Path) -> None:
-    store = StudyStore(tmp_path, "mine")
-    claim(store, spec(name="mine", seeds="0"))
-    claim(store, spec(name="mine", seeds="1", methods="static"))
-    there = json.loads(store.study_file.read_text())
-    assert there["seeds"] == [0, 1]
-    assert there["methods"] == ["dense", "static", "barter"]
-
-
-def test_methods_may_be_added_with_their_options(tmp_path: Path) -> None:
-    def barter(multiplier: float) -> StudySpec:
-        options = (("barter", (("transfer_multiplier", multiplier),)),)
-        return replace(spec(name="mine", methods="barter"), options=options)
-
-    store = StudyStore(tmp_path, "mine")
-    claim(store, spec(name="mine", methods="static"))
-    claim(store, barter(6.0))
-    claim(store, spec(name="mine", methods="dense"))
-    there = json.loads(store.study_file.read_text())
-    assert there["methods"] == ["static", "barter", "dense"]
-    assert there["options"] == [["barter", [["transfer_multiplier", 6.0]]]]
-    claim(store, barter(6.0))
-    with pytest.raises(UsageError, match=r"options.barter.transfer_multiplier 6.0, not 1.0"):
-        claim(store, barter(1.0))
-    with pytest.raises(UsageError, match=r"options.barter.transfer_multiplier 6.0, not by default"):
-        claim(store, spec(name="mine", methods="barter"))
+    assert (read.name, read.grids, read.steps) == ("many", (Grid(("static",), (0.3,), (5, 6)),), 7)
 
 
 def test_byte_order_mark_in_a_study_file(tmp_path: Path) -> None:
@@ -143,23 +113,87 @@ def test_byte_order_mark_in_a_study_file(tmp_path: Path) -> None:
     assert study_spec(file, {}).steps == 7
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"steps": 11}, "steps 10, not 11"),
-        ({"batch_size": 32}, "batch_size by default, not 32"),
-        ({"workload": "cct-digits"}, "workloads vit-digits, not cct-digits"),
-    ],
-)
-def test_another_study_under_the_same_name(tmp_path: Path, change: dict, message: str) -> None:
-    store = StudyStore(tmp_path, "mine")
-    claim(store, spec(name="mine"))
-    with pytest.raises(UsageError, match=f"study 'mine' .* is another one \\({message}\\)"):
-        claim(store, spec(name="mine", **change))
+def titles(spec: StudySpec) -> list[str]:
+    return [run.title for run in spec.runs()]
 
 
-def test_foreign_study_file(tmp_path: Path) -> None:
-    store = StudyStore(tmp_path, "mine")
-    write_json_atomically(store.study_file, {"what": "else"})
-    with pytest.raises(UsageError, match="is not a study of this program"):
-        claim(store, spec(name="mine"))
+def test_runs_of_several_grids_are_seed_by_seed_and_none_twice() -> None:
+    grids = (Grid(("dense", "rigl"), (0.3,), (1, 0)), Grid(("rigl", "dense"), (0.1, 0.3), (0, 2)))
+    assert titles(replace(spec(), grids=grids)) == [
+        "dense, seed 1",
+        "rigl at 0.3, seed 1",
+        "dense, seed 0",
+        "rigl at 0.3, seed 0",
+        "rigl at 0.1, seed 0",
+        "rigl at 0.1, seed 2",
+        "rigl at 0.3, seed 2",
+        "dense, seed 2",
+    ]
+
+
+def test_a_method_may_stand_twice_with_different_options() -> None:
+    study = spec(methods="rigl,rigl:interval=100,rigl:stop=0.5:interval=4", seeds="0")
+    assert titles(study) == ["rigl at 0.3, seed 0", "rigl:interval=4:stop=0.5 at 0.3, seed 0"]
+    usual, other = study.runs()
+    assert usual.run_id == spec(methods="rigl", seeds="0").runs()[0].run_id
+    assert (other.config.interval, other.config.stop) == (4, 0.5)  # pyright: ignore
+    assert [json.loads(run.to_json())["changed_options"] for run in study.runs()] == [
+        [],
+        ["interval", "stop"],
+    ]
+
+
+def test_options_of_a_label_go_before_those_of_the_table() -> None:
+    table = (("barter", (("beta", 0.5), ("transfer_multiplier", 6.0))),)
+    study = spec(methods="barter:transfer_multiplier=2,barter:transfer_multiplier=3", seeds="0")
+    assert titles(replace(study, options=table)) == [
+        "barter:beta=0.5:transfer_multiplier=2 at 0.3, seed 0",
+        "barter:beta=0.5 at 0.3, seed 0",  # 3 is the workload's own
+    ]
+
+
+def test_options_that_do_not_go_together_are_refused() -> None:
+    table = (("barter", (("window_end", 0.3),)),)
+    study = replace(spec(methods="barter:window_start=0.35"), options=table)
+    with pytest.raises(UsageError, match=r"barter: window is 0.35 to 0.3"):
+        study.check()
+
+
+GRIDS = """
+steps = 7
+methods = ["static"]
+seeds = [4]
+
+[[grid]]
+density = [0.3, 0.5]
+
+[[grid]]
+methods = ["rigl:interval=4", "rigl"]
+seeds = 0
+"""
+
+
+def test_grids_of_a_file_fall_back_to_its_top_and_then_to_the_default(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(GRIDS)
+    static = Grid(("static",), (0.3, 0.5), (4,))
+    rigl = Grid(("rigl:interval=4", "rigl"), (0.3,), (0,))
+    assert study_spec(file, {}).grids == (static, rigl)
+
+
+def test_an_option_replaces_its_key_in_every_grid(tmp_path: Path) -> None:
+    file = tmp_path / "two.toml"
+    file.write_text(GRIDS)
+    seeded = study_spec(file, {"seeds": "1,2"})
+    assert [grid.seeds for grid in seeded.grids] == [(1, 2), (1, 2)]
+    assert [grid.densities for grid in seeded.grids] == [(0.3, 0.5), (0.3,)]
+    alike = study_spec(file, {"seeds": "1", "methods": "set", "density": "0.7"})
+    assert alike.grids == (Grid(("set",), (0.7,), (1,)),)
+
+
+def test_the_demo_is_of_bare_calls_only() -> None:
+    assert study_spec(None, {"device": "cpu", "name": "mine"}).grids == DEMO
+    for given in ({"seeds": "0"}, {"steps": 5}, {"gpu": "L40"}):
+        (grid,) = study_spec(None, given).grids
+        assert grid.methods == ("dense", "static", "barter")
+    assert study_spec(None, {}, to_run=False).grids == (DEFAULT,)
