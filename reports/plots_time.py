@@ -6,6 +6,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from reports import captions
+from reports.contenders import Contender, density_text
 from reports.formats import estimate, number
 from reports.plot_style import colours, grid, title
 from reports.side_by_side import Comparison
@@ -14,7 +15,7 @@ from reports.statistics import Estimate
 WIDEST = 3.0
 """An interval that reaches further, in multiples of the largest ratio, leaves the picture."""
 Row = tuple[str, str, Estimate, str]
-"""Label, method, ratio, verdict."""
+"""Label, name (which has a colour), ratio, verdict."""
 
 
 def ratio_to_dense(comparison: Comparison) -> Figure | None:
@@ -24,15 +25,15 @@ def ratio_to_dense(comparison: Comparison) -> Figure | None:
         return None  # nothing, or A/A alone
     figure = Figure(figsize=(8.0, 2.05 + 0.4 * len(rows)), layout="constrained")
     axes = figure.subplots()
-    colour = colours([method for _, method, _, _ in rows])
+    colour = colours([name for _, name, _, _ in rows])
     floor = comparison.floor
     noise = 1 + floor.fraction if floor else 1.0
     low, high = _span(rows, noise)
     if floor:
         axes.axvspan(1 / noise, noise, color="#D9D9D9", lw=0, zorder=0)
     axes.axvline(1, color="black", ls="--", lw=1, zorder=0.5)
-    for y, (_, method, ratio, verdict) in enumerate(rows):
-        _point(axes, y, ratio, colour[method], (low, high))
+    for y, (_, name, ratio, verdict) in enumerate(rows):
+        _point(axes, y, ratio, colour[name], (low, high))
         axes.annotate(
             f"{estimate(ratio)}   {verdict}".rstrip(),
             (1.01, y),
@@ -49,8 +50,8 @@ def ratio_to_dense(comparison: Comparison) -> Figure | None:
     grid(axes, "x")
     handles: list[Line2D | Patch] = [Line2D([], [], color="black", ls="--", lw=1, label="dense")]
     if floor:
-        name = f"noise floor, ±{number(100 * floor.fraction, 2)} %"
-        handles.append(Patch(facecolor="#D9D9D9", label=name))
+        label = f"noise floor, ±{number(100 * floor.fraction, 2)} %"
+        handles.append(Patch(facecolor="#D9D9D9", label=label))
     figure.legend(handles=handles, loc="outside lower right", ncols=2, frameon=False, fontsize=8.5)
     runs = [run for contender in comparison.contenders for run in contender.runs]
     launches = sorted({ratio.runs for _, _, ratio, _ in rows})
@@ -74,8 +75,13 @@ def _rows(comparison: Comparison) -> list[Row]:
         if pair:
             named = contender.facts.contender
             verdict = str(pair.judged.verdict)
-            rows.append((named.label_with_density, named.method, pair.judged.ratio, verdict))
+            rows.append((_label(named), named.name, pair.judged.ratio, verdict))
     return rows
+
+
+def _label(contender: Contender) -> str:
+    name = f"{contender.method} {density_text(contender.density)}"
+    return f"{name}\n[{contender.variant}]" if contender.variant else name
 
 
 def _span(rows: list[Row], noise: float) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.schema import TIME
-from reports.contenders import method_order
+from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
 from reports.load import Records, Run, Standing
 from reports.speedups import dense_reference
@@ -140,7 +140,7 @@ def care(records: Records) -> Table:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in records.runs:
         for standing, reason in cautions(run):
-            key = (standing, run["workload"], run["method"], run["density"], reason)
+            key = (standing, run["workload"], run_name(run), run["density"], reason)
             groups.setdefault(key, []).append(run)
     rows = [
         {
