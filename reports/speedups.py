@@ -73,6 +73,12 @@ def not_compared(summaries: Sequence[Summary]) -> list[str]:
             contender = summary.contender
             name = contender.name_with_density
             notes.append(f"In no speed-up: {name} of {contender.setting['workload']} ({alone}).")
+    return [*notes, *settings_apart(summaries)]
+
+
+def settings_apart(summaries: Sequence[Summary]) -> list[str]:
+    """One sentence for each two settings of one workload, saying in what they differ."""
+    notes = []
     settings = list(dict.fromkeys(summary.contender.setting for summary in summaries))
     for i, first in enumerate(settings):
         for second in settings[i + 1 :]:

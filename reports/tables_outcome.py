@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.schema import TIME
 from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
 from reports.load import Records, Run, Standing
@@ -178,6 +179,8 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         return [(str(run.standing), run.reason)]
     found = [("invalid", run.reason)] if run.standing is Standing.INVALID else []
     found += [("caution", code) for code in run["reason_codes"] or ()]
+    if run["mode"] == TIME:
+        return found  # it has blocks, and no steps
     if not len(run.steps.launch.times):
         found.append(("caution", "no timed step after warm-up"))
     if run.steps.untimed:
