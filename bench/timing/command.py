@@ -14,7 +14,7 @@ from bench.store import StudyStore
 from bench.timing.launcher import Launcher, wait_passively
 from bench.timing.study import Effort, time_study
 from bench.wording import count, fraction
-from reports.time_widths import widest_half_width
+from reports.side_by_side import widest_half_width
 
 
 def time_command(
