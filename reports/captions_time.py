@@ -84,7 +84,7 @@ def family(comparison: Comparison) -> str:
     shown = " to ".join(dict.fromkeys(f"{x:.1f}" for x in (factors[0], factors[-1])))
     pairs = f"{len(judged)} pair{'s' * (len(judged) != 1)}"
     floor = comparison.floor.fraction if comparison.floor else 0.0
-    same = f"; same means within ±{number(100 * max(floor, EQUIVALENCE), 2)} %" if floor else ""
+    same = f"; same means within ±{number(100 * EQUIVALENCE, 2)} %" if floor else ""
     return (
         f"Verdicts of one family of {pairs}: their simultaneous intervals are {shown} times as "
         f"wide as those shown, and more launches narrow both{same}."

@@ -6,7 +6,7 @@ however the pairs depend on each other (they share launches and contenders). Hol
 a little more, but give no intervals.
 
 * faster, slower: the whole simultaneous interval lies beyond the noise floor on that side;
-* same: all of it lies within the larger of the noise floor and the equivalence margin, around 1;
+* same: all of it lies within the equivalence margin around 1, which noise does not widen;
 * ambiguous: neither; or there is no A/A and so no noise floor;
 * too few launches: fewer than five. A standard error then rests on so little that Student's t,
   right for normal launches only, is no protection. Such pairs are no part of the family.
@@ -99,8 +99,7 @@ def _verdict(low: float, high: float, floor: float, margin: float) -> Verdict:
         return Verdict.FASTER
     if low > floor:
         return Verdict.SLOWER
-    widest = max(floor, margin)
-    return Verdict.SAME if -widest <= low and high <= widest else Verdict.AMBIGUOUS
+    return Verdict.SAME if -margin <= low and high <= margin else Verdict.AMBIGUOUS
 
 
 def _may_be_judged(ratio: Estimate) -> bool:
