@@ -191,24 +191,24 @@ TEXT = """# The gate's error rates
 Measured by `python -m tests.gate.error_rates`, which also wrote this page: {launches} launches on
 {device}. A launch times the frozen loop twice, dense, and dense made slower on
 purpose by 3, 6 and 10 % (measured: {planted}). It takes {seconds:.1f} s, so a
-gate of {per_gate} launches takes about {gate_seconds:.0f} s with these contenders, and twice that where
-a suspicion has to be confirmed. Threshold: {threshold:.0%}.
+gate of {per_gate} launches takes about {gate_seconds:.0f} s with these contenders, and twice that
+where a suspicion has to be confirmed. Threshold: {threshold:.0%}.
 
 From launch to launch the ratio of dense to the frozen loop varies by {spread:.2%} (standard
 deviation). The harness's own dense step differs from the bare loop by {offset:+.2%} on average.
 
 ## In the order of measurement
 
-The first {baseline} launches are the baseline; the others make gates one after the other, each launch
-used once per row. Shares with exact binomial 95 % intervals.
+The first {baseline} launches are the baseline; the others make gates one after the other, each
+launch used once per row. Shares with exact binomial 95 % intervals.
 
 {live}
 
 ## Replays
 
 Gates on launches drawn with replacement from the same recording, a new baseline for each; the
-slow-down is added to dense's own launches. They show the operating curve as far as {launches} launches
-can, not other machines or days.
+slow-down is added to dense's own launches. They show the operating curve as far as {launches}
+launches can, not other machines or days.
 
 {replayed}
 """
