@@ -54,10 +54,19 @@ def run(
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
     gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
     study: Annotated[str | None, typer.Option(help="name under the results folder")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="train; or time: steps alone, contenders side by side")
+    ] = None,
+    launches: Annotated[int, typer.Option(help="of mode time: fresh processes, at least")] = 5,
+    target: Annotated[
+        str, typer.Option(help="of mode time: half-width of ratios' intervals")
+    ] = "2%",
+    time_limit: Annotated[float, typer.Option(help="of mode time: minutes per workload")] = 10.0,
     results: Results = DEFAULT_RESULTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
 ) -> None:
-    """Train and time a study; finished runs are kept. Without options: the demo study."""
+    """Train and time a study; finished runs are kept. Without options: the demo study,
+    eight methods on handwritten digits in three minutes at most."""
     from bench.commands import run_command
 
     given = {
@@ -70,8 +79,10 @@ def run(
         "device": device,
         "gpu": gpu,
         "name": study,
+        "mode": mode,
     }
-    raise typer.Exit(run_command(file, given, results, dry_run, _Console()))
+    effort = {"launches": launches, "target": target, "time_limit_min": time_limit}
+    raise typer.Exit(run_command(file, given, results, dry_run, _Console(), effort))
 
 
 @app.command()

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from bench.lock import exclusive
 from bench.method_registry import METHODS
-from bench.schema import OK
+from bench.schema import OK, TIME
 from bench.spec import StudySpec
 from bench.store import StudyStore, latest_study
 from bench.study_claim import claim, together
@@ -25,12 +25,22 @@ PLAN_DEFAULT = replace(DEFAULT, densities=(0.1, 0.3, 0.5, 0.7))
 
 
 def run_command(
-    file: Path | None, given: Mapping[str, Any], results: Path, dry_run: bool, console: Console
+    file: Path | None,
+    given: Mapping[str, Any],
+    results: Path,
+    dry_run: bool,
+    console: Console,
+    effort: Mapping[str, Any] | None = None,
 ) -> int:
-    """Returns the exit code: 0, or 1 if a run failed."""
+    """Returns the exit code: 0, or 1 if a run failed.
+
+    Args:
+        effort: of mode `time`: launches, target, time_limit_min; defaults where not given.
+    """
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
+    from bench.timing.command import time_command
 
     asked = study_spec(file, given)
     device = resolve(asked.device, asked.gpu)
@@ -46,6 +56,8 @@ def run_command(
         with exclusive(store.folder):
             where = f"{device.kind} ({device.name}), records in {store.folder}"
             _say(console, f"study {spec.name} on {where}")
+            if spec.mode == TIME:
+                return time_command(runs, store, device.index, effort or {}, console)
             outcome = run_study(runs, store, device.index, make_display(console))
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())

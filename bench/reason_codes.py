@@ -24,6 +24,7 @@ RECOMPILED = "recompiled"
 AUTOTUNE = "autotune"
 BATCH_CHANGED = "batch_changed"
 TOO_FEW_LAUNCHES = "too_few_launches"
+NO_NOISE_FLOOR = "no_noise_floor"
 
 MEANINGS = {
     NO_UPDATE_EXECUTED: "a dynamic method that changed nothing",
@@ -41,7 +42,8 @@ MEANINGS = {
     RECOMPILED: "a graph was compiled while steps were timed",
     AUTOTUNE: "kernels were, or may have been, chosen by trial while steps were timed",
     BATCH_CHANGED: "the batch size is not the one asked for",
-    TOO_FEW_LAUNCHES: "too few fresh processes for an interval",
+    TOO_FEW_LAUNCHES: "too few fresh processes for a verdict",
+    NO_NOISE_FLOOR: "no difference between equals was measured: what noise does is unknown",
 }
 
 

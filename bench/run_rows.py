@@ -24,6 +24,7 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "method": spec.method,
         "density": spec.density,
         "seed": spec.seed,
+        "mode": spec.mode,
         "total_steps": spec.total_steps,
         "full_schedule_steps": full,
         "schedule_shortened": spec.total_steps != full,

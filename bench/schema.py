@@ -182,6 +182,8 @@ SEGMENTS = (
     Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
     Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
     Column("training_macs", _INT, "forward plus backward of one step; of windows, of the update's"),
+    Column("dispatched_operators", _INT, "ATen operators of that step"),
+    Column("host_synchronisations", _INT, "times that the host waits for the device in it"),
     Column("peak_allocated_bytes", _INT, "peak of that step"),
     Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
 )

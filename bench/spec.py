@@ -11,6 +11,7 @@ from bench.contender_label import ContenderLabel, label_text, parse_label
 from bench.errors import UsageError
 from bench.method_options import Options, changed_options, method_config
 from bench.method_registry import get_method
+from bench.schema import MODES, TRAIN
 from bench.workloads.recipes import Recipe
 from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, unit_budget
@@ -35,6 +36,8 @@ class RunSpec:
     """Model of the GPU; None on other devices."""
     threads: int | None = None
     """Intra-op threads on CPU; None is torch's own choice."""
+    mode: str = TRAIN
+    """`train`, or `time`: blocks of its schedule, side by side with the study's other runs."""
 
     @property
     def run_id(self) -> str:
@@ -124,6 +127,7 @@ class StudySpec:
     """`auto`, `cpu`, `cuda` or `mps`; resolved before runs are made."""
     gpu: str | None = None
     options: Options = field(default=())
+    mode: str = TRAIN
 
     def check(self, to_run: bool = True) -> None:
         """Raise UsageError, in one line, for anything that no run could be made of.
@@ -134,6 +138,8 @@ class StudySpec:
         for values, what in ((self.workloads, "workload"), (self.grids, "grid")):
             if not values:
                 raise UsageError(f"a study needs at least one {what}")
+        if self.mode not in MODES:
+            raise UsageError(f"--mode is {self.mode!r}: {' or '.join(MODES)} it must be")
         if self.steps is not None and self.steps < 1:
             raise UsageError(f"--steps {self.steps}: a run needs at least 1 step")
         for grid in self.grids:
@@ -143,7 +149,8 @@ class StudySpec:
         for name in self.workloads:
             workload = get_workload(name)
             workload.steps_per_epoch(self.batch_size)  # refuses a batch larger than the data
-            if to_run and workload.data == "synthetic" and self.steps is None:
+            trains = to_run and self.mode == TRAIN
+            if trains and workload.data == "synthetic" and self.steps is None:
                 raise UsageError(
                     f"{name} has synthetic batches, which can be timed but teach nothing: say how"
                     f" many of the full schedule's {workload.total_steps(self.batch_size):,} steps"
@@ -208,6 +215,7 @@ class StudySpec:
             config=self.config(contender, workload),
             gpu=self.gpu,
             threads=workload.cpu_threads if self.device == "cpu" else None,
+            mode=self.mode,
         )
 
 

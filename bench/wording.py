@@ -1,6 +1,19 @@
 """Small things that make messages read like sentences."""
 
+from bench.errors import UsageError
+
 
 def count(number: int, noun: str) -> str:
     """`1 run`, `2 runs`."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def fraction(option: str, text: str) -> float:
+    """`3%` and `0.03` alike. Raises UsageError for anything that is not between 0 and 1."""
+    try:
+        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise UsageError(f"{option} takes a percentage such as 3%, not {text!r}") from None
+    if not 0 < value < 1:
+        raise UsageError(f"{option} is {text}: between 0% and 100%, both excluded, it must be")
+    return value

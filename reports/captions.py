@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from reports.contenders import COMPARABLE, Setting, density_text
+from reports.contenders import COMPARABLE, Setting, density_text, run_name
 from reports.formats import number
 from reports.load import Records, Run, Standing
 from reports.statistics import RESAMPLES
@@ -123,7 +123,7 @@ def left_out(records: Records, setting: Setting) -> list[str]:
 
 
 def _run_name(run: Run) -> str:
-    return f"{run['method']} {density_text(run['density'])} seed {run['seed']}"
+    return f"{run_name(run)} {density_text(run['density'])} seed {run['seed']}"
 
 
 def _count(n: int, noun: str) -> str:

@@ -1,5 +1,6 @@
 """Which runs may be averaged (a contender) and which contenders may be compared (a setting)."""
 
+import json
 import re
 from collections import defaultdict
 from dataclasses import dataclass
@@ -22,7 +23,10 @@ COMPARABLE = (
 """Runs that differ in one of these are never averaged and never compared."""
 
 _FIRST = ("dense", "static", "barter")
-_IDENTITY = {*COMPARABLE, "run_id", "study", "method", "density", "realisation"}
+CHANGED = "changed_options"
+"""Configuration key: the hyperparameters that are not the method's defaults. Told, not compared."""
+
+_IDENTITY = {*COMPARABLE, "run_id", "study", "method", "density", "realisation", CHANGED}
 _PER_RUN = {"seed", "seeds", "replicate", "launch", "checkpoint", "initial_checkpoint", "steps"}
 """Configuration keys (last part) that may differ between runs that are averaged."""
 
@@ -54,19 +58,27 @@ class Contender:
     setting: Setting
     method: str
     density: float
-    variant: str  # what tells it from its namesakes; mostly empty
+    variant: str  # its hyperparameters that are not the method's defaults; mostly empty
     valid: bool
     runs: tuple[Run, ...]
 
     @property
+    def name(self) -> str:
+        """The same at every density: what colours and lines stand for."""
+        return f"{self.method} [{self.variant}]" if self.variant else self.method
+
+    @property
     def label(self) -> str:
-        name = f"{self.method} [{self.variant}]" if self.variant else self.method
-        return name if self.valid else f"{name} ({NO_UPDATE})"
+        return self.name if self.valid else f"{self.name} ({NO_UPDATE})"
+
+    @property
+    def name_with_density(self) -> str:
+        name = f"{self.method} {density_text(self.density)}"
+        return f"{name} [{self.variant}]" if self.variant else name
 
     @property
     def label_with_density(self) -> str:
-        name = f"{self.method} {density_text(self.density)}"
-        name = f"{name} [{self.variant}]" if self.variant else name
+        name = self.name_with_density
         return name if self.valid else f"{name} ({NO_UPDATE})"
 
     @property
@@ -103,22 +115,53 @@ def method_order(method: str) -> tuple[int, str]:
 
 
 def group(runs: list[Run]) -> list[Contender]:
-    """Contenders of the shown runs, ordered by setting, method, density."""
-    groups: dict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    """Contenders of the shown runs, ordered by setting, method, density, variant."""
+    namesakes: dict[tuple[Setting, str], list[Run]] = defaultdict(list)
     for run in runs:
         setting = Setting(tuple(run[column] for column in COMPARABLE))
-        groups[setting, run["method"], run["density"]].append(run)
-    contenders = []
-    for (setting, method, density), namesakes in groups.items():
-        differing = _differing(namesakes)
-        parts: dict[tuple[bool, tuple[str, ...]], list[Run]] = defaultdict(list)
-        for run in namesakes:
-            variant = tuple(_identity(run).get(key, "absent") for key in differing)
-            parts[run.standing is Standing.USED, variant].append(run)
-        for (valid, variant), members in parts.items():
-            named = ", ".join(f"{k}={v}" for k, v in zip(differing, variant, strict=True))
-            contenders.append(Contender(setting, method, density, named, valid, tuple(members)))
+        namesakes[setting, run["method"]].append(run)
+    members: dict[tuple[Setting, str, float, str, bool], list[Run]] = defaultdict(list)
+    for (setting, method), alike in namesakes.items():
+        for run, variant in zip(alike, _variants(alike), strict=True):
+            valid = run.standing is Standing.USED
+            members[setting, method, run["density"], variant, valid].append(run)
+    contenders = [Contender(*key, tuple(same)) for key, same in members.items()]
     return sorted(contenders, key=_order)
+
+
+def run_name(run: Run) -> str:
+    """The method, with its hyperparameters that are not defaults."""
+    changed = _changed(run)
+    return f"{run['method']} [{changed}]" if changed else run["method"]
+
+
+def _variants(runs: list[Run]) -> list[str]:
+    """For each run of one method its hyperparameters that are not defaults; where that does not
+    tell all configurations apart (other recipes, older records), everything in which they differ.
+    """
+    identities = [_identity(run) for run in runs]
+    keys = dict.fromkeys(key for identity in identities for key in identity)
+    differing = [key for key in keys if len({identity.get(key) for identity in identities}) > 1]
+    apart = [tuple(identity.get(key, "absent") for key in differing) for identity in identities]
+    changed = [_changed(run) for run in runs]
+    pairs = set(zip(apart, changed, strict=True))
+    if len(pairs) == len(set(apart)) == len(set(changed)):
+        return changed
+    return [
+        ", ".join(_setting_text(k, v) for k, v in zip(differing, values, strict=True))
+        for values in apart
+    ]
+
+
+def _changed(run: Run) -> str:
+    names = json.loads(run.config.get(CHANGED, "[]"))
+    return ", ".join(_setting_text(name, run.config[f"config.{name}"]) for name in names)
+
+
+def _setting_text(key: str, value: str) -> str:
+    """`interval=4`: a method's own hyperparameter needs no prefix, a whole number no `.0`."""
+    shown = re.sub(r"^(-?\d+)\.0$", r"\1", value)
+    return f"{key.removeprefix('config.')}={shown}"
 
 
 def _order(contender: Contender) -> tuple[Any, ...]:
@@ -135,9 +178,3 @@ def _identity(run: Run) -> dict[str, str]:
         if (last := key.rsplit(".", 1)[-1]) not in _PER_RUN and last not in _IDENTITY
     }
     return {"realisation": str(run["realisation"]), **config}
-
-
-def _differing(runs: list[Run]) -> list[str]:
-    identities = [_identity(run) for run in runs]
-    keys = dict.fromkeys(key for identity in identities for key in identity)
-    return [key for key in keys if len({identity.get(key) for identity in identities}) > 1]

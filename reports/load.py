@@ -12,7 +12,16 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from bench.errors import UsageError
-from bench.schema import COLLECTING, DENSE_GRADIENT, OK, SKIPPED, UPDATE, WARM_UP
+from bench.schema import (
+    COLLECTING,
+    DENSE_GRADIENT,
+    OK,
+    SKIPPED,
+    TIME,
+    TRAIN,
+    UPDATE,
+    WARM_UP,
+)
 from bench.store import StudyStore
 from reports.statistics import Floats, Launch
 from reports.step_counts import Counts, count_by_kind
@@ -88,6 +97,7 @@ class Records:
     evals: list[dict[str, Any]]
     updates: list[dict[str, Any]]
     store: StudyStore
+    mode: str = TRAIN
 
     @property
     def shown(self) -> list[Run]:
@@ -101,7 +111,8 @@ class Records:
 
 
 def load(store: StudyStore) -> Records:
-    """Read and check a study. Raises UsageError for bad files or a study without any run."""
+    """Read and check a study. Raises UsageError for bad files, a study without any run, or one
+    whose runs are of both modes."""
     incomplete = set(store.incomplete())
     rows = [row for row in store.arrow("runs").to_pylist() if row["run_id"] not in incomplete]
     if not rows:
@@ -132,14 +143,28 @@ def load(store: StudyStore) -> Records:
         evals=store.arrow("evals", run_ids=shown).sort_by(BY_RUN_AND_STEP).to_pylist(),
         updates=store.arrow("updates", run_ids=shown).sort_by(BY_RUN_AND_STEP).to_pylist(),
         store=store,
+        mode=_mode(store.study, rows),
     )
+
+
+def _mode(study: str, rows: Sequence[dict[str, Any]]) -> str:
+    """A run that was not done may lack its mode: the others decide."""
+    done = [row for row in rows if row["status"] == OK] or rows
+    modes = {row["mode"] or TRAIN for row in done}
+    if len(modes) > 1:
+        raise UsageError(
+            f"study {study!r} holds runs of modes {' and '.join(sorted(modes))}: "
+            "they have nothing to be compared by; give each mode a study of its own"
+        )
+    return modes.pop()
 
 
 def _standing(row: dict[str, Any]) -> tuple[Standing, str]:
     if row["status"] != OK:
         standing = Standing.SKIPPED if row["status"] == SKIPPED else Standing.FAILED
         return standing, " ".join((row["reason"] or "no reason recorded").split())
-    if row["is_dynamic"] and not row["executed_updates"]:
+    counted = row["mode"] != TIME  # updates of a run that is timed in blocks are in its blocks
+    if counted and row["is_dynamic"] and not row["executed_updates"]:
         return Standing.INVALID, NO_UPDATE
     return Standing.USED, ""
 

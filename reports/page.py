@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,11 @@ from rich.console import Console
 from rich.text import Text
 
 from bench.errors import UsageError
+from bench.schema import TIME
 from bench.store import StudyStore
 from reports import (
+    captions_time,
+    page_time,
     tables_memory,
     tables_operations,
     tables_outcome,
@@ -20,6 +24,7 @@ from reports import (
 from reports.captions import METHOD
 from reports.contenders import group
 from reports.load import Records, Standing, load
+from reports.side_by_side import compared
 from reports.summary import Summary, summarise
 from reports.table import Table
 from reports.table_parts import by_setting
@@ -49,37 +54,60 @@ Picture = tuple[str, str, "Figure | None", str]
 """File name without suffix, what it shows, the picture (None: no data), why there is none."""
 
 
+@dataclass(frozen=True)
+class Content:
+    """What a report says; the pictures are drawn while they are read."""
+
+    head: Sequence[str]
+    tables: Sequence[Table]
+    pictures: Iterable[Picture]
+    method: str
+
+
 def render(store: StudyStore, console: Console) -> list[Path]:
     """Write a study's report, print its tables, and return the files written.
 
     Raises UsageError for a study that does not exist or has no run, for records that cannot be
     read, and if the report cannot be written.
     """
-    records = load(store)
-    summaries = [summarise(contender, records) for contender in group(records.shown)]
-    tables = make_tables(records, summaries)
-    head = overview(records)
+    content = _content(load(store))
     # Written first: a reader who closes the terminal's pipe early still gets the files.
     try:
-        written = _write(store.report_folder, records, summaries, tables, head)
+        written = _write(store.report_folder, store.study, content)
     except OSError as error:
         reason = error.strerror or error
         raise UsageError(f"cannot write the report in {store.report_folder}: {reason}") from error
     said: set[str] = set()
-    for line in head:
+    for line in content.head:
         console.print(Text(line))
-    for table in tables:
+    for table in content.tables:
         if table.on_terminal:
             show(table, console, said)
     return written
+
+
+def _content(records: Records) -> Content:
+    """Runs that were timed side by side have blocks, the others steps: their tables differ."""
+    if records.mode == TIME:
+        records, comparisons = compared(records)
+        tables = [*page_time.make_tables(records, comparisons), *_closing(records)]
+        pictured = page_time.pictures(comparisons)
+        return Content(overview(records), tables, pictured, captions_time.METHOD)
+    summaries = [summarise(contender, records) for contender in group(records.shown)]
+    tables = make_tables(records, summaries)
+    return Content(overview(records), tables, pictures(records, summaries), METHOD)
 
 
 def make_tables(records: Records, summaries: Sequence[Summary]) -> list[Table]:
     """All tables that have something to say; that of left-out runs always does."""
     made = [make(records, summaries) for make in TABLES] if summaries else []
     kept = [table for table in made if any(section.rows for section in table.sections)]
+    return [*kept, *_closing(records)]
+
+
+def _closing(records: Records) -> list[Table]:
     listings = (tables_outcome.configuration(records), tables_outcome.environment(records))
-    return [*kept, tables_outcome.care(records), *(table for table in listings if table.sections)]
+    return [tables_outcome.care(records), *(table for table in listings if table.sections)]
 
 
 def overview(records: Records) -> list[str]:
@@ -107,35 +135,29 @@ def overview(records: Records) -> list[str]:
     return lines
 
 
-def _write(
-    folder: Path,
-    records: Records,
-    summaries: Sequence[Summary],
-    tables: Sequence[Table],
-    head: Sequence[str],
-) -> list[Path]:
+def _write(folder: Path, study: str, content: Content) -> list[Path]:
     from reports.plot_style import save, styled  # matplotlib: not for an input that is refused
 
     folder.mkdir(parents=True, exist_ok=True)
     _clear(folder)
     written, links = [], []
     with styled():
-        for name, what, figure, otherwise in pictures(records, summaries):
+        for name, what, figure, otherwise in content.pictures:
             if figure is None:
                 links.append(f"Left out: {what[:1].lower()}{what[1:]}, since {otherwise}.")
                 continue
             written += save(figure, folder, name)
             links.append(f"![{what}]({name}.png)\n\n[{what}, as SVG]({name}.svg)")
-    for table in tables:
+    for table in content.tables:
         for suffix, text in ((".csv", csv_text(table)), (".tex", latex(table))):
             written.append(_write_text(folder / f"{table.key}{suffix}", text))
-    files = ", ".join(f"[{t.key}]({t.key}.csv) ([LaTeX]({t.key}.tex))" for t in tables)
+    files = ", ".join(f"[{t.key}]({t.key}.csv) ([LaTeX]({t.key}.tex))" for t in content.tables)
     page = "\n\n".join(
         [
-            f"# {records.study}",
-            "\n".join(f"* {line}" for line in head),
-            *(markdown(table).rstrip() for table in tables),
-            f"## How the intervals are made\n\n{METHOD}",
+            f"# {study}",
+            "\n".join(f"* {line}" for line in content.head),
+            *(markdown(table).rstrip() for table in content.tables),
+            f"## How the intervals are made\n\n{content.method}",
             "## Pictures",
             *(links or ["No run has figures to draw."]),
             f"## Files\n\nEvery table as CSV with unrounded numbers, and as LaTeX: {files}.",
@@ -176,8 +198,8 @@ def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture
 def _clear(folder: Path) -> None:
     """Remove an earlier report's files, so that none survives that this one does not write."""
     stems = {
-        *PICTURES,
-        *(make.__name__ for make in TABLES),
+        *(*PICTURES, *page_time.PICTURES),
+        *(make.__name__ for make in (*TABLES, *page_time.TABLES)),
         "left_out",
         "configuration",
         "environment",

@@ -1,24 +1,25 @@
 """Validation accuracy against cumulative training FLOPs, one panel per density."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports import captions
 from reports.contenders import Setting, density_text
-from reports.load import NO_UPDATE, Records
+from reports.load import Records
 from reports.plot_style import grid, line_styles, title
 from reports.statistics import Floats
 from reports.summary import Summary
 
 SCALES = ((1e18, "EFLOPs"), (1e15, "PFLOPs"), (1e12, "TFLOPs"), (1e9, "GFLOPs"), (1e6, "MFLOPs"))
+CROWDED = 5
+"""Panels with more curves are drawn larger."""
 Curve = tuple[Floats, Floats]
 """Cumulative training FLOPs and top-1 in percent, each of shape (evaluations,)."""
 
@@ -35,25 +36,28 @@ def accuracy(
     panels: list[float | None] = [*densities] if densities else [None]
     columns = 2 if len(panels) == 4 else min(len(panels), 3)
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(max(6.4, 3.6 * columns), 1.5 + 3.0 * rows), layout="constrained")
+    shown = Counter(s.contender.density for s in drawn)
+    scale = 1.25 if max(shown.values()) > CROWDED else 1.0
+    size = (scale * max(6.4, 3.6 * columns), 1.5 + scale * 3.0 * rows)
+    figure = Figure(figsize=size, layout="constrained")
     grid_of_axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    styles = line_styles([s.contender.method for s in drawn])
+    styles = line_styles([s.contender.name for s in drawn])
     farthest = max(float(x[-1]) for s in drawn for x, _ in curves[id(s)])
     unit, unit_name = next((u for u in SCALES if farthest >= u[0]), SCALES[-1])
-    legend: dict[str, Line2D] = {}
+    legend: dict[str, Any] = dict.fromkeys(s.contender.label for s in drawn)  # in their order
     for axes, density in zip(grid_of_axes.flat, panels, strict=False):
         for s in drawn:
             contender = s.contender
             if contender.method != "dense" and contender.density != density:
                 continue
-            style: dict[str, Any] = dict(styles[contender.method])
+            style: dict[str, Any] = dict(styles[contender.name])
             if not contender.valid:
                 style["ls"] = (0, (1, 2))
             for x, y in curves[id(s)]:
-                axes.plot(x / unit, y, lw=0.7, alpha=0.5, **{**style, "marker": None})
+                axes.plot(x / unit, y, lw=0.7, alpha=0.4, **{**style, "marker": None})
             x, y = _mean(curves[id(s)])
             (line,) = axes.plot(x / unit, y, lw=1.8, ms=4, **style)
-            legend.setdefault(_legend_text(s), line)
+            legend[s.contender.label] = line
         axes.set_title("" if density is None else f"density {density_text(density)}", loc="left")
         _log_axis(axes)
         axes.tick_params(labelbottom=True)
@@ -64,11 +68,12 @@ def accuracy(
         elif index + columns >= len(panels):  # the lowest of its column
             axes.set_xlabel(f"cumulative training compute, {unit_name}")
     figure.supylabel(f"top-1 accuracy, {split} split, %", fontsize=10)
+    longest = max(len(label) for label in legend)
     figure.legend(
         legend.values(),
         legend.keys(),
         loc="outside lower center",
-        ncols=min(len(legend), 4),
+        ncols=max(1, min(len(legend), 4, int(size[0] * 13 / (longest + 8)))),
         frameon=False,
         fontsize=9,
     )
@@ -107,12 +112,6 @@ def _mean(curves: Sequence[Curve]) -> Curve:
         np.mean([x[:n] for x, _ in curves], axis=0),
         np.mean([y[:n] for _, y in curves], axis=0),
     )
-
-
-def _legend_text(summary: Summary) -> str:
-    contender = summary.contender
-    name = f"{contender.method} [{contender.variant}]" if contender.variant else contender.method
-    return name if contender.valid else f"{name} ({NO_UPDATE})"
 
 
 def _seed_counts(drawn: Sequence[Summary]) -> str:

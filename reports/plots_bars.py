@@ -81,9 +81,12 @@ def _bars(
     bars = [bar_of(summary) for summary in summaries]
     if not any(bars):
         return None
-    figure = Figure(figsize=(8.0, 1.75 + 0.36 * len(bars)), layout="constrained")
+    labels = [_label(summary) for summary in summaries]
+    longest_line = max(len(line) for label in labels for line in label.split("\n"))
+    width = 8.0 + 0.08 * max(0, longest_line - 14)  # long names take no room from the bars
+    figure = Figure(figsize=(width, 1.75 + 0.36 * len(bars)), layout="constrained")
     axes = figure.subplots()
-    colour = colours([s.contender.method for s in summaries])
+    colour = colours([s.contender.name for s in summaries])
     most = max(bar.value for bar in bars if bar)
     # An interval that says nothing must not shrink all bars: it leaves the picture.
     longest = max(min(bar.high or bar.value, 1.5 * most) for bar in bars if bar)
@@ -92,7 +95,7 @@ def _bars(
             axes.text(0, y, f" {NOTHING} not recorded", va="center", fontsize=9)
             continue
         valid = summary.contender.valid
-        fill = colour[summary.contender.method]
+        fill = colour[summary.contender.name]
         axes.barh(
             y,
             bar.value,
@@ -103,12 +106,13 @@ def _bars(
             alpha=0.85,
         )
         end = _whisker(axes, y, bar, longest)
-        axes.text(end + 0.012 * longest, y, bar.text, va="center", fontsize=8.5)
+        text = axes.text(end + 0.012 * longest, y, bar.text, va="center", fontsize=8.5)
+        text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # over dense's line
     dense = dense_reference(summaries, setting)
     reference = bar_of(dense) if dense_line and dense else None
     if reference:
         axes.axvline(reference.value, color="black", ls="--", lw=1, zorder=0.5)
-    axes.set_yticks(range(len(bars)), [_label(summary) for summary in summaries])
+    axes.set_yticks(range(len(bars)), labels)
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, longest * 1.6)  # room for the text beside the longest bar
     axes.set_xticks([tick for tick in axes.get_xticks() if tick <= longest])

@@ -36,6 +36,7 @@ def widths(contender: Contender, records: Records) -> Figure | None:
             for edge in (updated[0], updated[-1]):
                 axes.axvline(edge + 0.5, color="#444444", lw=1, ls="--")
     panels[-1].set_xlabel("optimizer step")
+    panels[-1].xaxis.set_major_locator(MaxNLocator(integer=True))
     head = f"Widths per layer over training: {contender.label_with_density}"
     window = f"Dashed: first and last update (steps {updated[0]:,} and {updated[-1]:,}). "
     details = f"{captions.caption(contender.setting, [run])}. " + (window if updated else "")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports.contenders import COMPARABLE, Setting, density_text
+from reports.contenders import COMPARABLE, Setting
 from reports.load import NO_UPDATE
 from reports.statistics import Estimate, ratio
 from reports.summary import Summary
@@ -71,8 +71,14 @@ def not_compared(summaries: Sequence[Summary]) -> list[str]:
         alone = why_not(summary, summary)
         if alone:
             contender = summary.contender
-            name = f"{contender.method} {density_text(contender.density)}"
+            name = contender.name_with_density
             notes.append(f"In no speed-up: {name} of {contender.setting['workload']} ({alone}).")
+    return [*notes, *settings_apart(summaries)]
+
+
+def settings_apart(summaries: Sequence[Summary]) -> list[str]:
+    """One sentence for each two settings of one workload, saying in what they differ."""
+    notes = []
     settings = list(dict.fromkeys(summary.contender.setting for summary in summaries))
     for i, first in enumerate(settings):
         for second in settings[i + 1 :]:

@@ -33,7 +33,8 @@ Floats = NDArray[np.float64]
 class Estimate:
     """A value with its interval (None: too little data) and what it rests on.
 
-    `se` and `dof` are those of the logarithm where `log_scale`, else of the value itself.
+    `se` and `dof` are those of the logarithm where `log_scale`, else of the value itself. Of
+    contenders timed side by side, `runs` counts launches and `steps` counts rounds.
     """
 
     value: float
@@ -137,7 +138,7 @@ def ratio(numerator: Estimate, denominator: Estimate) -> Estimate:
         square**2 / side.dof for square, side in zip(squares, (numerator, denominator), strict=True)
     )
     dof = sum(squares) ** 2 / parts if parts else math.inf
-    return _interval(value, math.sqrt(sum(squares)), dof, True, runs, steps)
+    return student_interval(value, math.sqrt(sum(squares)), dof, True, runs, steps)
 
 
 def student_mean(values: Sequence[float]) -> Estimate | None:
@@ -148,7 +149,7 @@ def student_mean(values: Sequence[float]) -> Estimate | None:
     if len(data) == 1:
         return Estimate(float(data[0]), log_scale=False)
     se = float(data.std(ddof=1)) / math.sqrt(len(data))
-    return _interval(float(data.mean()), se, len(data) - 1, False, runs=len(data), steps=0)
+    return student_interval(float(data.mean()), se, len(data) - 1, False, runs=len(data), steps=0)
 
 
 # ------------------------------------------------------------------- resampling
@@ -195,15 +196,21 @@ def _estimate(
         return Estimate(value, runs=runs, steps=steps, log_scale=log_scale)
     spread = float(np.std(np.log(resampled) if log_scale else resampled))
     se = spread * math.sqrt(units / (units - 1))
-    return _interval(value, se, units - 1, log_scale, runs=runs, steps=steps)
+    return student_interval(value, se, units - 1, log_scale, runs=runs, steps=steps)
 
 
-def _interval(
+def student_interval(
     value: float, se: float, dof: float, log_scale: bool, runs: int, steps: int
 ) -> Estimate:
-    reach = float(stdtrit(dof, (1 + CONFIDENCE) / 2)) * se if se else 0.0
+    """The value with Student's t interval, on the scale of its standard error."""
+    reach = student_reach(se, dof)
     if log_scale:
         low, high = value * math.exp(-reach), value * math.exp(reach)
     else:
         low, high = value - reach, value + reach
     return Estimate(value, low, high, runs, steps, se, dof, log_scale)
+
+
+def student_reach(se: float, dof: float, confidence: float = CONFIDENCE) -> float:
+    """Half the width of a two-sided interval."""
+    return float(stdtrit(dof, (1 + confidence) / 2)) * se if se else 0.0

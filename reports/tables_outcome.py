@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bench.reason_codes import worded
-from reports.contenders import method_order
+from bench.schema import TIME
+from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
 from reports.load import Records, Run, Standing
 from reports.speedups import dense_reference
@@ -140,7 +141,7 @@ def care(records: Records) -> Table:
     groups: dict[tuple[Any, ...], list[Run]] = {}
     for run in records.runs:
         for standing, reason in cautions(run):
-            key = (standing, run["workload"], run["method"], run["density"], reason)
+            key = (standing, run["workload"], run_name(run), run["density"], reason)
             groups.setdefault(key, []).append(run)
     rows = [
         {
@@ -179,6 +180,8 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         return [(str(run.standing), run.reason)]
     found = [("invalid", run.reason)] if run.standing is Standing.INVALID else []
     found += [("caution", worded(code)) for code in run["reason_codes"] or ()]
+    if run["mode"] == TIME:
+        return found  # it has blocks, and no steps
     if not len(run.steps.launch.times):
         found.append(("caution", "no timed step after warm-up"))
     if run.steps.untimed:

@@ -178,8 +178,9 @@ def kinds_of_step(records: Records, summaries: Sequence[Summary]) -> Table:
     notes = [
         f"n of each kind: steps, {' / '.join(kinds.values())}.",
         "Topology: time in the topology update and the re-imposed invariant, averaged over all "
-        "optimizer steps. Update cost: update steps minus as many collecting (else ordinary) "
-        "steps, divided by all steps; it also holds what an update costs elsewhere in its step.",
+        "optimizer steps. Update cost: update steps minus as many collecting (else ordinary, "
+        "else dense-gradient) steps, divided by all steps; it also holds what an update costs "
+        "elsewhere in its step.",
         captions.INTERVAL,
     ]
     return Table("kinds_of_step", "Kinds of step and topology cost", sections, notes)

@@ -14,8 +14,9 @@ from reports.writers import cut
 
 MOST_COLUMNS = 14
 """A wider table (a matrix of many contenders) is left to the files."""
-NARROWEST_TEXT = 16
-"""A longer word of wrapped text is folded where the terminal is narrow."""
+NARROWEST_TEXT = 24
+"""A longer word of wrapped text is folded where the terminal is narrow: `[transfer_multiplier=6]`
+is not."""
 GAP, EDGES = 2, 2
 """Characters between two columns of the box that is used, and at its two edges."""
 

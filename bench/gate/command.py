@@ -18,6 +18,7 @@ from bench.processes import start_server
 from bench.spec import Grid, RunSpec
 from bench.study_file import study_spec
 from bench.timing.launcher import LaunchError, wait_passively
+from bench.wording import fraction
 
 BASELINE_LAUNCHES = 12
 """A baseline is measured once and used often: it should add little to a gate's own noise."""
@@ -74,17 +75,6 @@ def baseline_path(baseline: str | None, results: Path) -> Path:
     if given.suffix == ".json" or given.is_file():
         return given
     return (given if given.is_dir() else results / baseline) / FILE
-
-
-def fraction(option: str, text: str) -> float:
-    """`3%` and `0.03` alike. Raises UsageError for anything that is not between 0 and 1."""
-    try:
-        value = float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        raise UsageError(f"{option} takes a percentage such as 3%, not {text!r}") from None
-    if not 0 < value < 1:
-        raise UsageError(f"{option} is {text}: between 0% and 100%, both excluded, it must be")
-    return value
 
 
 def _update(path: Path, given: Mapping[str, Any], results: Path, console: Console) -> int:

@@ -95,6 +95,8 @@ def _segment_row(replayer: Replayer, part: Segment) -> Row:
         "base": list(part.base),
         "final_widths": part.final_widths,
         "training_macs": account.macs.training,
+        "dispatched_operators": account.operators,
+        "host_synchronisations": account.host_synchronisations,
         "peak_allocated_bytes": peak,
         "peak_reserved_bytes": reserved,
     }

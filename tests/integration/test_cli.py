@@ -245,17 +245,17 @@ def test_plan_of_grids_names_variants_and_has_each_row_once(
     study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     study_file.write_text(
-        'density = 0.3\nmethods = ["dense", "barter", "barter:transfer_multiplier=3.0"]\n'
+        'density = 0.3\nmethods = ["dense", "barter", "barter:transfer_multiplier=4.0"]\n'
         "[[grid]]\n[[grid]]\n"
         'methods = ["dense", "barter:transfer_multiplier=6", "barter"]\ndensity = [0.1, 0.3]\n'
     )
     rows = plan(monkeypatch, capsys, str(study_file))
     assert [(row["method"], row["density"], row["channel_transfers"]) for row in rows] == [
         ("dense", 1.0, None),
-        ("barter", 0.3, 26),
+        ("barter", 0.3, 35),
         ("barter:transfer_multiplier=6", 0.1, 16),
         ("barter:transfer_multiplier=6", 0.3, 52),
-        ("barter", 0.1, 8),
+        ("barter", 0.1, 11),
     ]
 
 

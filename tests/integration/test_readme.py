@@ -1,6 +1,7 @@
 """The README's examples do what it says."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,17 @@ README = (Path(__file__).parents[2] / "README.md").read_text()
 def block(language: str) -> str:
     (found,) = re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
     return found
+
+
+def test_lead_table_is_the_demo() -> None:
+    """In any order: a row per contender, an accuracy per seed."""
+    rows = re.findall(
+        r"^\| ([a-z0-9]+) \| ([\d.]+) \|.*\| ([^|]+) \|[^|]*\|$", README, re.MULTILINE
+    )
+    shown = Counter({(m, float(d)): len(top1.split(",")) for m, d, top1 in rows})
+    runs = study_spec(None, {}).runs()
+    assert shown == Counter((run.method, run.density) for run in runs)
+    assert f"{len(runs)} runs of\n{runs[0].total_steps} steps" in README
 
 
 def test_study_file(tmp_path: Path) -> None:

@@ -116,11 +116,11 @@ def test_counted_macs_equal_the_closed_form(store: StudyStore) -> None:
 def test_budgets_hold_and_transfers_are_records(store: StudyStore) -> None:
     runs = by_method(store)
     barter, static = runs["barter"], runs["static"]
-    assert (barter["scheduled_head_transfers"], barter["scheduled_channel_transfers"]) == (2, 26)
-    assert (barter["executed_head_transfers"], barter["executed_channel_transfers"]) == (2, 26)
+    assert (barter["scheduled_head_transfers"], barter["scheduled_channel_transfers"]) == (2, 35)
+    assert (barter["executed_head_transfers"], barter["executed_channel_transfers"]) == (2, 35)
     assert barter["skipped_transfers"] == 0
     updates = of_run(store, "updates", barter["run_id"])
-    assert len(updates) == 28
+    assert len(updates) == 37
     assert barter["executed_updates"] == len({row["step"] for row in updates})
     assert not of_run(store, "updates", static["run_id"])
     steps = of_run(store, "steps", barter["run_id"])

@@ -126,7 +126,7 @@ def test_a_shorter_schedule_or_another_batch() -> None:
 
 
 def test_transfer_multiplier() -> None:
-    for name, expected in (("vit-digits", (2, 26)), ("cct-digits", (2, 25))):
+    for name, expected in (("vit-digits", (2, 35)), ("cct-digits", (2, 34))):
         row = rows(name, BARTER)[1]
         assert (row["head_transfers"], row["channel_transfers"]) == expected
     doubled = rows("cct-cifar100", BARTER, transfer_multiplier=2)

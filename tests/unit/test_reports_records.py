@@ -10,7 +10,7 @@ import pytest
 from bench.errors import UsageError
 from bench.reason_codes import worded
 from bench.store import StudyStore
-from reports.contenders import Contender, density_text, group
+from reports.contenders import Contender, density_text, group, run_name
 from reports.load import (
     COLLECTING_KIND,
     NO_UPDATE,
@@ -177,8 +177,54 @@ def test_different_configurations_are_not_averaged(tmp_path: Path) -> None:
     ]
     contenders = contenders_of(tmp_path, *runs)
     assert [(c.label, c.seeds) for c in contenders] == [
-        ("barter [config.multiplier=1]", [0, 1]),
-        ("barter [config.multiplier=6]", [0, 1]),
+        ("barter [multiplier=1]", [0, 1]),
+        ("barter [multiplier=6]", [0, 1]),
+    ]
+
+
+def changed(options: dict, recipe: float = 0.001, **usual: object) -> str:
+    """A configuration that says which of its hyperparameters are not the defaults."""
+    config = {"interval": 100, "alpha": 0.3, **usual, **options}
+    return json.dumps(
+        {"config": config, "changed_options": sorted(options), "recipe": {"lr": recipe}}
+    )
+
+
+def test_a_contender_is_named_by_what_is_not_its_default(tmp_path: Path) -> None:
+    contenders = contenders_of(
+        tmp_path,
+        run_row("rigl", 0.3, 0, config_json=changed({})),
+        run_row("rigl", 0.3, 0, run_id="a", config_json=changed({"interval": 4, "alpha": 1.0})),
+        run_row("rigl", 0.5, 0, config_json=changed({"interval": 4})),
+        run_row("set", 0.5, 0, config_json=changed({"alpha": 0.5})),
+    )
+    assert [(c.label, c.density) for c in contenders] == [
+        ("rigl", 0.3),
+        ("rigl [alpha=1, interval=4]", 0.3),
+        ("rigl [interval=4]", 0.5),
+        ("set [alpha=0.5]", 0.5),
+    ]
+    assert contenders[1].label_with_density == "rigl 0.3 [alpha=1, interval=4]"
+    assert [run_name(c.runs[0]) for c in contenders] == [c.label for c in contenders]
+
+
+def test_where_changes_do_not_tell_apart_every_difference_is_named(tmp_path: Path) -> None:
+    """Another recipe, or a default that changed between two versions of this program."""
+    contenders = contenders_of(
+        tmp_path,
+        run_row("rigl", 0.3, 0, config_json=changed({})),
+        run_row("rigl", 0.3, 0, run_id="a", config_json=changed({}, recipe=0.01)),
+        run_row("set", 0.3, 0, config_json=changed({})),
+        run_row("set", 0.3, 0, run_id="b", config_json=changed({}, interval=50)),
+        run_row("snfs", 0.3, 0, config_json=changed({})),
+        run_row("snfs", 0.3, 1, run_id="c", config_json=changed({"interval": 100})),
+    )
+    assert [(c.label, c.seeds) for c in contenders] == [
+        ("rigl [recipe.lr=0.001]", [0]),
+        ("rigl [recipe.lr=0.01]", [0]),
+        ("set [interval=100]", [0]),
+        ("set [interval=50]", [0]),
+        ("snfs", [0, 1]),
     ]
 
 

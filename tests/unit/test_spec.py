@@ -87,7 +87,7 @@ def test_runs_are_seed_by_seed_and_dense_runs_once() -> None:
 
 def test_digits_state_their_transfer_multiplier() -> None:
     (run,) = spec(methods="barter", seeds="0").runs()
-    assert json.loads(run.to_json())["config"]["transfer_multiplier"] == 3.0
+    assert json.loads(run.to_json())["config"]["transfer_multiplier"] == 4.0
 
 
 def test_demo_and_default_names() -> None:
@@ -145,7 +145,7 @@ def test_a_method_may_stand_twice_with_different_options() -> None:
 
 def test_options_of_a_label_go_before_those_of_the_table() -> None:
     table = (("barter", (("beta", 0.5), ("transfer_multiplier", 6.0))),)
-    study = spec(methods="barter:transfer_multiplier=2,barter:transfer_multiplier=3", seeds="0")
+    study = spec(methods="barter:transfer_multiplier=2,barter:transfer_multiplier=4", seeds="0")
     assert titles(replace(study, options=table)) == [
         "barter:beta=0.5:transfer_multiplier=2 at 0.3, seed 0",
         "barter:beta=0.5 at 0.3, seed 0",  # 3 is the workload's own
@@ -189,6 +189,19 @@ def test_an_option_replaces_its_key_in_every_grid(tmp_path: Path) -> None:
     assert [grid.densities for grid in seeded.grids] == [(0.3, 0.5), (0.3,)]
     alike = study_spec(file, {"seeds": "1", "methods": "set", "density": "0.7"})
     assert alike.grids == (Grid(("set",), (0.7,), (1,)),)
+
+
+def test_the_demo_has_every_baseline_and_two_methods_over_densities() -> None:
+    runs = study_spec(None, {}).runs()
+    assert len(runs) == 25
+    assert len({(run.method, run.density) for run in runs}) == 14
+    baselines = {"dense", "static", "barter", "set", "snfs", "rigl", "srigl", "s2vite"}
+    assert {run.method for run in runs} == baselines
+    for method in ("rigl", "barter"):
+        densities = {run.density for run in runs if run.method == method}
+        assert densities == {0.1, 0.3, 0.5, 0.7}
+    recipes = {(run.recipe, run.total_steps, run.batch_size) for run in runs}
+    assert len(recipes) == 1, "the recipe is the same for all methods"
 
 
 def test_the_demo_is_of_bare_calls_only() -> None:

@@ -1,0 +1,73 @@
+"""`bench run --mode time`: from the command line to recorded launches. No torch."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+
+from bench.errors import UsageError
+from bench.processes import start_server
+from bench.run_rows import Row
+from bench.schema import FAILED
+from bench.spec import RunSpec
+from bench.store import StudyStore
+from bench.timing.launcher import Launcher, wait_passively
+from bench.timing.study import Effort, time_study
+from bench.wording import count, fraction
+from reports.side_by_side import widest_half_width
+
+
+def time_command(
+    runs: Sequence[RunSpec],
+    store: StudyStore,
+    device_index: int | None,
+    effort: Mapping[str, Any],
+    console: Console,
+) -> int:
+    """Returns the exit code: 0, or 1 if a run failed.
+
+    Raises:
+        UsageError: an effort that makes no sense.
+    """
+    wait_passively()
+    start_server(runs[0].device)
+    launcher = Launcher(store.folder / "logs", device_index)
+    watch = ConsoleWatch(console)
+    bad = time_study(runs, store, launcher, read_effort(effort), widest_half_width, watch)
+    watch.said(f"next: bench report {store.study}")
+    return 1 if any(row["status"] == FAILED for row in bad) else 0
+
+
+def read_effort(given: Mapping[str, Any]) -> Effort:
+    """Raises UsageError for fewer than two launches, or a target or limit that is not positive."""
+    default = Effort()
+    launches = given.get("launches", default.launches)
+    if launches < 2:
+        raise UsageError(f"--launches {launches}: an interval needs at least 2, better 5")
+    minutes = given.get("time_limit_min", default.time_limit_s / 60)
+    if not 0 < minutes < float("inf"):
+        raise UsageError(f"--time-limit {minutes}: a number of minutes above 0 it must be")
+    target = fraction("--target", str(given.get("target", default.target)))
+    return Effort(launches, target, 60 * minutes)
+
+
+class ConsoleWatch:
+    """A line for everything that takes a while."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def scouting(self, spec: RunSpec) -> None:
+        self.said(f"counting the costs of {spec.title}")
+
+    def launching(self, number: int, blocks: int) -> None:
+        self.said(f"launch {number + 1}: {count(blocks, 'block')}")
+
+    def block_done(self, spec: RunSpec) -> None:
+        pass
+
+    def left_out(self, spec: RunSpec, row: Row) -> None:
+        self.said(f"{spec.title}: {row['status']}: {row['reason']}")
+
+    def said(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
