@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from bench.errors import UsageError
+from bench.reason_codes import TOO_FEW_LAUNCHES, worded
 from bench.schema import CONTENDER
 from bench.store import StudyStore
 from reports.captions import SEQUENTIAL
@@ -241,7 +242,7 @@ def test_few_launches_are_marked_and_judged_nowhere(tmp_path: Path) -> None:
     rows = read_csv(files["pairs_side_by_side.csv"])
     assert {row["verdict"] for row in rows} == {"too few launches"}
     assert {row["reason_codes"] for row in rows} == {"too_few_launches"}
-    assert "| caution | vit-digits | barter | 0.3 | 0 | 1 | too_few_launches |" in page
+    assert f"| caution | vit-digits | barter | 0.3 | 0 | 1 | {worded(TOO_FEW_LAUNCHES)} |" in page
     assert "No pair has 5 launches: there is no verdict." in page
     assert "Timing stopped: time limit." in page
 
