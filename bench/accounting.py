@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from bench.measure.macs import MacCount, MacCounter
-from bench.measure.memory import MemoryMeter
 from bench.measure.operations import OperationCounter
+from bench.memory_parts import Parts, StepMemory
 from bench.schema import UPDATE
 from bench.session import Session
 from methods.base import SparseMethod, Topology
@@ -43,6 +43,8 @@ class StepAccount:
     """ATen operators dispatched."""
     host_synchronisations: int
     """Times that the host waits for the device."""
+    peak_parts: Parts
+    """What the peak is made of; adds up to it."""
 
 
 class Accountant:
@@ -68,27 +70,18 @@ class Accountant:
 def account_step(session: Session, step: int) -> StepAccount:
     """Run one training step under all counters."""
     batch = session.data.batch(step)
-    counter, meter = MacCounter(), MemoryMeter()
-    meter.register(session.model.parameters(), "parameters")
-    meter.register(session.model.buffers(), "parameters")
-    meter.register(_optimizer_tensors(session), "optimizer_state")
-    meter.register(session.method.state_tensors(), "method_state")
-    meter.register(batch, "batch")
+    counter, memory = MacCounter(), StepMemory(session, batch)
     operations = OperationCounter(session.device, _host_tensors(session))
     # Innermost, it sees each operator as the step asks for it, before the others touch it.
-    with meter, counter, operations, _Phases(counter) as phases:
+    with memory.meter, counter, operations, _Phases(counter, memory) as phases:
         session.train_step(step, batch, phases)
     return StepAccount(
         counter.count,
-        meter.peak_allocated_bytes,
+        memory.meter.peak_allocated_bytes,
         operations.operators,
         operations.host_synchronisations,
+        memory.peak_parts,
     )
-
-
-def _optimizer_tensors(session: Session) -> list[Tensor]:
-    states = session.optimizer.state.values()
-    return [value for state in states for value in state.values() if isinstance(value, Tensor)]
 
 
 def _host_tensors(session: Session) -> list[Tensor]:
@@ -103,15 +96,16 @@ def _host_tensors(session: Session) -> list[Tensor]:
 
 
 class _Phases(ExitStack):
-    """A step's clock that tells the counter when the forward pass is over."""
+    """A step's clock that tells the counters where the step is."""
 
-    def __init__(self, counter: MacCounter) -> None:
+    def __init__(self, counter: MacCounter, memory: StepMemory) -> None:
         super().__init__()
-        self._counter = counter
+        self._counter, self._memory = counter, memory
 
     def start_step(self) -> None:
         pass
 
     def mark(self, name: str) -> None:
+        self._memory.mark(name)
         if name == "forward":
             self.enter_context(self._counter.phase("backward"))

@@ -4,6 +4,14 @@ import json
 from itertools import accumulate
 
 from bench.ideal_macs import ideal_training_macs
+from bench.memory_parts import peak_columns
+from bench.reason_codes import (
+    BUDGET_BROKEN,
+    NO_UPDATE_EXECUTED,
+    NO_WARM_UP,
+    SYNTHETIC_DATA,
+    TRANSFER_SKIPPED,
+)
 from bench.run_rows import Row
 from bench.schema import DENSE_GRADIENT, OK, WARM_UP
 from bench.session import Session
@@ -101,6 +109,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in steps),
         "peak_reserved_bytes": max(reserved, default=None),
         "memory_source": "allocator" if session.device.type == "cuda" else "accounted",
+        **peak_columns(account.peak_parts for account in training.accounts.values()),
         "selected_step": training.selected[0] if training.selected else None,
         "test_loss": test.loss if test else None,
         "test_top1_percent": test.top1_percent if test else None,
@@ -128,14 +137,14 @@ def method_facts(session: Session) -> Row:
 def reason_codes(training: Training) -> list[str]:
     """Why the figures deserve caution."""
     codes = {
-        "no_update_executed": training.session.method.is_dynamic
+        NO_UPDATE_EXECUTED: training.session.method.is_dynamic
         and not any(row["executed"] for row in training.updates),
-        "transfer_skipped": any(not row["executed"] for row in training.updates),
-        "synthetic_data": training.session.data.synthetic,
-        "budget_broken": not training.keeps_budget(),
-        "no_warm_up": not any(WARM_UP in record.flags for record in training.steps),
+        TRANSFER_SKIPPED: any(not row["executed"] for row in training.updates),
+        SYNTHETIC_DATA: training.session.data.synthetic,
+        BUDGET_BROKEN: not training.keeps_budget(),
+        NO_WARM_UP: not any(WARM_UP in record.flags for record in training.steps),
     }
-    return [code for code, holds in codes.items() if holds]
+    return [*(code for code, holds in codes.items() if holds), *training.disturbance_codes]
 
 
 def parameter_budget(spec: RunSpec) -> int:

@@ -27,6 +27,12 @@ DENSE_GRADIENT = "dense_gradient"
 FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, "recompile", "evaluation")
 """Flags of a step; a step without any is ordinary."""
 
+MEMORY_PARTS = (
+    *("parameters", "gradients", "optimizer_state", "method_state"),
+    *("batch", "activations", "rest"),
+)
+"""What the memory of a step is for (bench.memory_parts says how a tensor is attributed)."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -67,9 +73,10 @@ RUNS = (
     Column("started_at", _TEXT, "UTC, ISO 8601"),
     Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
+    Column("energy_j_per_step", _REAL, "of the whole GPU, per timed step; null if not counted"),
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
-    Column("reason_codes", _TEXTS, "why a run's figures deserve caution"),
+    Column("reason_codes", _TEXTS, "why a run's figures deserve caution (bench.reason_codes)"),
     Column("bare_version", _INT, "of mode time: version of the frozen loop beside it"),
     Column("launches", _INT, "of mode time: fresh processes that timed it"),
     Column("side_by_side", _BOOL, "of mode time: contenders lived at once, or every block alone"),
@@ -98,6 +105,10 @@ RUNS = (
     Column("peak_allocated_bytes", _INT, "largest over all kinds of step"),
     Column("peak_reserved_bytes", _INT, "the same, reserved by the allocator; null on CPU"),
     Column("memory_source", _TEXT, "accounted (untimed pass over tensors) or allocator"),
+    *(
+        Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
+        for part in MEMORY_PARTS
+    ),
     Column("selected_step", _INT, "step of the validation-selected checkpoint"),
     Column("test_loss", _REAL, "cross-entropy on the test split, selected checkpoint"),
     Column("test_top1_percent", _REAL, "top-1 accuracy on the test split, selected checkpoint"),
@@ -154,10 +165,12 @@ UPDATES = (
 
 TELEMETRY = (
     Column("run_id", _TEXT, "the run"),
-    Column("moment", _TEXT, "start or end of the run"),
+    Column("moment", _TEXT, "start or end of the run; timed: while its steps were timed"),
+    Column("statistic", _TEXT, "of timed: min, mean, max, difference, union of bits; else null"),
+    Column("readings", _INT, "of timed: readings behind it; null: this one"),
     Column("field", _TEXT, "what was read"),
     Column("unit", _TEXT, "its unit"),
-    Column("value", _REAL, "the reading; null unless measured"),
+    Column("value", _REAL, "the reading or statistic; null unless measured"),
     Column("status", _TEXT, "measured, unsupported or absent"),
 )
 

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from bench.accounting import Accountant, Kind, StepAccount, kind_of
 from bench.evaluation import Evaluation, evaluate
 from bench.measure.clock import StepTimes, make_clock
+from bench.measure.disturbances import Disturbances
 from bench.measure.memory import AllocatorPeak
+from bench.measure.sampler import Sampler
 from bench.optimization import learning_rate
 from bench.progress import Progress
 from bench.schema import WARM_UP
@@ -43,9 +45,18 @@ class StepRecord:
 
 
 class Training:
-    """One run from its first step to its last, and the records of it."""
+    """One run from its first step to its last, and the records of it.
 
-    def __init__(self, session: Session, report: Callable[[Progress], None]) -> None:
+    Args:
+        sampler: told when steps are timed and when not.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        report: Callable[[Progress], None],
+        sampler: Sampler | None = None,
+    ) -> None:
         self.session = session
         self.steps: list[StepRecord] = []
         self.evals: list[dict[str, Any]] = []
@@ -55,6 +66,10 @@ class Training:
         self.test: Evaluation | None = None
         self.stored_parameters = 0
         self.accounts: dict[Kind, StepAccount] = {}
+        self.disturbance_codes: list[str] = []
+        self._disturbances = Disturbances(session.device)
+        self._warm_up = min(WARM_UP_STEPS, session.spec.total_steps // 10)
+        self._sampler = sampler or Sampler(None)
         self._report = report
         self._accountant = Accountant()
         self._clock = make_clock(session.device)
@@ -72,23 +87,32 @@ class Training:
         # now and then, in the middle of a timed step.
         gc.collect()
         gc.freeze()
-        spec, session = self.session.spec, self.session
-        interval = get_workload(spec.workload).eval_interval(spec.batch_size)
-        topology = session.method.topology()
-        for step in range(1, spec.total_steps + 1):
-            topology = self._step(step, topology)
-            last = step == spec.total_steps
-            if last or step % interval == 0:
-                self._settle_segment(step)
-                self._validate(step)
-            elif step % max(1, min(interval, spec.total_steps // 20)) == 0:
-                self._settle_segment(step)
+        session = self.session
+        with self._sampler.timed():
+            self._train()
+        self.disturbance_codes = self._disturbances.codes()
         if self.selected:
             self.test = evaluate(self.selected[1], session.data, "test")
             self._add_evaluation(self.selected[0], "test", self.test)
         exported = session.method.export(session.model)
         self.stored_parameters = sum(parameter.numel() for parameter in exported.parameters())
         self.accounts = self._accountant.settle(session)
+
+    def _train(self) -> None:
+        spec = self.session.spec
+        interval = get_workload(spec.workload).eval_interval(spec.batch_size)
+        topology = self.session.method.topology()
+        for step in range(1, spec.total_steps + 1):
+            if step == self._warm_up + 1:
+                self._disturbances.start()
+            topology = self._step(step, topology)
+            last = step == spec.total_steps
+            if last or step % interval == 0:
+                self._settle_segment(step)
+                with self._sampler.paused():
+                    self._validate(step)
+            elif step % max(1, min(interval, spec.total_steps // 20)) == 0:
+                self._settle_segment(step)
 
     def _step(self, step: int, topology: Topology) -> Topology:
         """One step; returns the topology after it."""
@@ -101,7 +125,7 @@ class Training:
             self._allocator.reset()
         loss, update = session.train_step(step, batch, self._clock)
         peak = self._allocator.read() if self._allocator else None
-        warm = (WARM_UP,) if step <= min(WARM_UP_STEPS, spec.total_steps // 10) else ()
+        warm = (WARM_UP,) if step <= self._warm_up else ()
         rate = learning_rate(spec.recipe, step, spec.total_steps)
         self.steps.append(
             StepRecord(warm + flags, kind, rate, loss, self.active_parameters[-1], peak)
@@ -124,6 +148,7 @@ class Training:
     def _settle_segment(self, step: int) -> None:
         """Wait for the device, then read times and losses of the steps since the last time."""
         times = self._clock.read()
+        self._sampler.mark()
         recent = self.steps[len(self.steps) - len(times) :]
         losses = torch.stack([torch.as_tensor(record.loss) for record in recent]).tolist()
         for record, elapsed, loss in zip(recent, times, losses, strict=True):

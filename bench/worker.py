@@ -15,9 +15,11 @@ from threading import Thread
 
 import torch
 
+from bench import validity
 from bench.errors import UsageError
 from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
+from bench.measure.sampler import Sampler
 from bench.progress import Progress
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
@@ -29,9 +31,6 @@ from bench.train import DivergedError, Training
 from methods.budget import BudgetError
 
 _REPORT_INTERVAL_S = 0.2
-
-FOREIGN_CORES = 0.3
-"""Cores used by others above which CPU timings deserve a caution."""
 
 
 @dataclass(frozen=True)
@@ -85,20 +84,19 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
 
     readings = {"start": telemetry.sample(task.device_index)}
     identity |= environment_columns(environment.collect(device).to_dict())
-    training = Training(build_session(task.spec, device), report)
-    load = ForeignLoad()
-    training.run()
-    foreign = load.cores()
+    with Sampler(index, background=device.type == "cuda") as sampler:
+        training = Training(build_session(task.spec, device), report, sampler)
+        load = ForeignLoad()
+        training.run()
+        foreign = load.cores()
+    observed = sampler.take()
     readings["end"] = telemetry.sample(task.device_index)
     tables = finished_run(identity, training)
-    tables["runs"][0]["foreign_cpu_cores"] = foreign
-    if device.type == "cpu" and foreign is not None and foreign > FOREIGN_CORES:
-        tables["runs"][0]["reason_codes"].append("foreign_cpu_load")
-    tables["telemetry"] = [
-        {"moment": moment, **vars(reading)}
-        for moment, sample in readings.items()
-        for reading in sample
-    ]
+    row = tables["runs"][0]
+    row["foreign_cpu_cores"] = foreign
+    row["energy_j_per_step"] = validity.per_step(observed, len(training.steps))
+    validity.add_to(row, validity.machine_codes(device.type, observed, foreign))
+    tables["telemetry"] = validity.telemetry_rows(readings, observed)
     return tables
 
 

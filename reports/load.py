@@ -31,7 +31,10 @@ pc: Any = pyarrow.compute  # its functions are made at import time: no checker k
 ORDINARY_KIND, COLLECTING_KIND, DENSE_GRADIENT_KIND, UPDATE_KIND = range(4)
 """Kinds of timed step, the costlier flag winning: an update step is an update step."""
 
-STEP_NUMBERS = ("step_ms", "topology_ms", "dispatched_operators", "host_synchronisations")
+STEP_NUMBERS = (
+    *("step_ms", "topology_ms", "dispatched_operators", "host_synchronisations"),
+    "peak_allocated_bytes",
+)
 BY_RUN_AND_STEP = [("run_id", "ascending"), ("step", "ascending")]
 NO_UPDATE = "invalid: no update executed"
 
@@ -58,6 +61,7 @@ class Steps:
     warm_up: int
     operators: Counts = field(default_factory=dict)
     synchronisations: Counts = field(default_factory=dict)
+    peaks: Counts = field(default_factory=dict)  # bytes allocated
 
     @property
     def topology(self) -> Launch | None:
@@ -208,7 +212,7 @@ def _steps_of_one(table: pa.Table) -> Steps:
         (UPDATE, UPDATE_KIND),
     ):
         kinds[flagged(flag)] = kind
-    times, topology, operators, synchronisations = (
+    times, topology, operators, synchronisations, peaks = (
         table[column].combine_chunks().to_numpy(zero_copy_only=False).astype(float)
         for column in STEP_NUMBERS
     )
@@ -221,6 +225,7 @@ def _steps_of_one(table: pa.Table) -> Steps:
         warm_up=int(warm.sum()),
         operators=count_by_kind(kinds, operators),
         synchronisations=count_by_kind(kinds, synchronisations),
+        peaks=count_by_kind(kinds, peaks),
     )
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from bench.reason_codes import TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing.segments import Segment, mean_step_ms, update_cost_ms
 from reports.load import NO_UPDATE, Records, Run, Standing
 from reports.paired import Cells
 from reports.statistics import Floats
-from reports.verdicts import FEWEST_LAUNCHES, TOO_FEW_LAUNCHES
+from reports.verdicts import FEWEST_LAUNCHES
 
 Key = tuple[tuple[int, int], int]
 """(seed, launch), round: contenders of one seed share their launches."""

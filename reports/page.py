@@ -15,6 +15,7 @@ from bench.store import StudyStore
 from reports import (
     captions_time,
     page_time,
+    tables_memory,
     tables_operations,
     tables_outcome,
     tables_size,
@@ -37,7 +38,9 @@ TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
     tables_time.step_time,
     tables_time.speedups,
     tables_time.kinds_of_step,
-    tables_size.memory,
+    tables_memory.memory,
+    tables_memory.memory_by_cause,
+    tables_memory.memory_by_kind,
     tables_size.compute,
     tables_operations.operations,
     tables_size.parameters,

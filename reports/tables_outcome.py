@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.reason_codes import worded
 from bench.schema import TIME
 from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
@@ -178,7 +179,7 @@ def cautions(run: Run) -> list[tuple[str, str]]:
     if run.standing in (Standing.FAILED, Standing.SKIPPED):
         return [(str(run.standing), run.reason)]
     found = [("invalid", run.reason)] if run.standing is Standing.INVALID else []
-    found += [("caution", code) for code in run["reason_codes"] or ()]
+    found += [("caution", worded(code)) for code in run["reason_codes"] or ()]
     if run["mode"] == TIME:
         return found  # it has blocks, and no steps
     if not len(run.steps.launch.times):

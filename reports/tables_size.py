@@ -1,61 +1,14 @@
-"""Tables of size: memory, compute, parameters."""
+"""Tables of size: compute, parameters."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from reports.formats import integer, mib, millions, number, share, spread
+from reports.formats import integer, millions, number, spread
 from reports.load import Records
 from reports.speedups import dense_reference
-from reports.summary import MIB, Range, Summary
+from reports.summary import Range, Summary
 from reports.table import Column, Shown, Table
 from reports.table_parts import DENSITY, METHOD, RUNS, by_setting, section
-
-
-def memory(records: Records, summaries: Sequence[Summary]) -> Table:
-    columns = [
-        METHOD,
-        DENSITY,
-        RUNS,
-        Column("peak_allocated_mib", "peak allocated, MiB"),
-        Column("reduction_percent", "less than dense, %", share),
-        Column("peak_reserved_mib", "peak reserved, MiB"),
-        Column("memory_source", "source", text=True),
-    ]
-    if not any(s.peak_reserved for s in summaries):
-        columns = [column for column in columns if column.key != "peak_reserved_mib"]
-    sections = []
-    for setting, here in by_setting(summaries):
-        dense = dense_reference(summaries, setting)
-        rows = [
-            {
-                "peak_allocated_mib": _mib(s.peak_allocated),
-                "reduction_percent": _reduction(s, dense),
-                "peak_reserved_mib": _mib(s.peak_reserved),
-                "memory_source": ", ".join(s.memory_sources),
-            }
-            for s in here
-        ]
-        sections.append(section(records, setting, here, columns, rows))
-    notes = [
-        "Peak over all kinds of step; smallest to largest where runs differ, the largest counts. "
-        "Source accounted: bytes of tensors in an untimed, deterministic pass; allocator: the "
-        "device allocator's own peak.",
-    ]
-    return Table("memory", "Memory", sections, notes)
-
-
-def _mib(values: Range | None) -> Shown | None:
-    return Shown(spread(values, mib), values.high / MIB) if values else None
-
-
-def _reduction(summary: Summary, dense: Summary | None) -> Any:
-    if dense is None or not dense.peak_allocated or not summary.peak_allocated:
-        return None
-    if summary is dense:
-        return Shown("reference", 0.0)
-    if summary.memory_sources != dense.memory_sources:
-        return Shown("other source")
-    return 100 * (1 - summary.peak_allocated.high / dense.peak_allocated.high)
 
 
 def compute(records: Records, summaries: Sequence[Summary]) -> Table:

@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
+from bench.reason_codes import NO_NOISE_FLOOR, TOO_FEW_LAUNCHES
 from reports.paired import NoiseFloor
 from reports.statistics import CONFIDENCE, Estimate, student_reach
 
@@ -26,8 +27,6 @@ FEWEST_LAUNCHES = 5
 EQUIVALENCE = 0.02
 """Ratios that are known to be nearer to 1 than this count as the same."""
 POWER = 0.95
-TOO_FEW_LAUNCHES = "too_few_launches"
-NO_NOISE_FLOOR = "no_noise_floor"
 
 
 class Verdict(StrEnum):

@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_iter
 
-ACTIVATIONS = "activations_and_temporaries"
-"""Cause of a storage created while the meter is active and not registered as anything else."""
+REST = "rest"
+"""Cause of a storage created while the meter is active and not said to be anything else."""
 
 _BLOCK_BYTES = 512
 
@@ -118,6 +118,12 @@ class MemoryMeter(TorchDispatchMode):
                 self._track(storage, cause)
                 self._alive[storage._cdata].life.cause = cause
 
+    def claim_rest(self, cause: str) -> None:
+        """Says what all storages are for that live now and of which nothing has been said."""
+        for storage in self._alive.values():
+            if storage.life.cause == REST:
+                storage.life.cause = cause
+
     def __enter__(self) -> "MemoryMeter":
         self._collecting = gc.isenabled()
         gc.collect()
@@ -140,7 +146,7 @@ class MemoryMeter(TorchDispatchMode):
         result = func(*args, **kwargs)
         for storage in self._all_storages((inputs, result)):
             if storage._cdata not in self._strangers:
-                self._track(storage, ACTIVATIONS)
+                self._track(storage, REST)
         return result
 
     def _all_storages(self, tree: Any) -> Iterator[torch.UntypedStorage]:

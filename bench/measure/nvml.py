@@ -5,7 +5,7 @@ neither torch nor a CUDA context.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 
@@ -30,7 +30,8 @@ def session(nvml: Any = None) -> Iterator[Any | None]:
     try:
         yield nvml
     finally:
-        nvml.nvmlShutdown()
+        with suppress(nvml.NVMLError):  # a driver that was lost meanwhile
+            nvml.nvmlShutdown()
 
 
 def text(value: str | bytes) -> str:

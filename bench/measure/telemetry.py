@@ -6,7 +6,7 @@ GPU or driver (or hidden by MIG), or `absent` because there is no GPU or no driv
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,29 +30,48 @@ class _UnsupportedError(Exception):
     """A field that this machine cannot answer."""
 
 
-def _clock(kind: str, maximum: bool) -> Callable[[Any, Any], float]:
-    function = "nvmlDeviceGetMaxClockInfo" if maximum else "nvmlDeviceGetClockInfo"
-    return lambda nvml, gpu: getattr(nvml, function)(gpu, getattr(nvml, f"NVML_CLOCK_{kind}"))
+class Gpu:
+    """One GPU within one session of the library, during one reading.
 
+    What several fields need is asked once.
+    """
 
-def _throttle_mask(nvml: Any, gpu: Any) -> float:
-    # The function was renamed; either may be missing in the bindings or in the driver.
-    for function in (
-        "nvmlDeviceGetCurrentClocksEventReasons",
-        "nvmlDeviceGetCurrentClocksThrottleReasons",
-    ):
-        mask = nvml_module.ask(nvml, function, gpu)
-        if mask is not None:
-            return mask
-    raise _UnsupportedError
+    def __init__(self, nvml: Any, handle: Any, ours: Collection[int], computing: bool) -> None:
+        self.nvml, self._handle = nvml, handle
+        self._ours, self._computing = frozenset(ours), computing
+        self._answers: dict[tuple[Any, ...], Any] = {}
 
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """The answer of `nvmlDeviceGet` + function. Raises what the library raises."""
+        key = (function, *arguments)
+        if key not in self._answers:
+            ask = getattr(self.nvml, f"nvmlDeviceGet{function}")
+            self._answers[key] = ask(self._handle, *arguments)
+        return self._answers[key]
 
-def _foreign_processes(nvml: Any, gpu: Any) -> float:
-    pids = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)}
-    if os.getpid() not in pids and pids and _uses_cuda():
-        # In a container the driver counts in other process numbers: which is ours is unknown.
+    def clock(self, kind: str, maximum: bool = False) -> float:
+        function = "MaxClockInfo" if maximum else "ClockInfo"
+        return self.ask(function, getattr(self.nvml, f"NVML_CLOCK_{kind}"))
+
+    def throttle_reasons(self) -> int:
+        # The function was renamed; either may be missing in the bindings or in the driver.
+        for function in ("CurrentClocksEventReasons", "CurrentClocksThrottleReasons"):
+            mask = nvml_module.ask(self.nvml, f"nvmlDeviceGet{function}", self._handle)
+            if mask is not None:
+                return mask
         raise _UnsupportedError
-    return len(pids - {os.getpid()})
+
+    def processes(self) -> set[int]:
+        return {process.pid for process in self.ask("ComputeRunningProcesses")}
+
+    def own_processes(self) -> int:
+        return len(self.processes() & self._ours)
+
+    def foreign_processes(self) -> int:
+        if self.processes() and self._computing and not self.own_processes():
+            # In a container the driver counts in other process numbers: which is ours is unknown.
+            raise _UnsupportedError
+        return len(self.processes() - self._ours)
 
 
 def _uses_cuda() -> bool:
@@ -60,40 +79,74 @@ def _uses_cuda() -> bool:
     return torch is not None and torch.cuda.is_initialized()
 
 
-_FIELDS: tuple[tuple[str, str, Callable[[Any, Any], float]], ...] = (
-    ("sm_clock", "MHz", _clock("SM", maximum=False)),
-    ("max_sm_clock", "MHz", _clock("SM", maximum=True)),
-    ("memory_clock", "MHz", _clock("MEM", maximum=False)),
-    ("max_memory_clock", "MHz", _clock("MEM", maximum=True)),
-    ("power", "W", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3),
-    ("energy", "J", lambda nvml, gpu: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3),
-    (
-        "temperature",
-        "C",
-        lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU),
-    ),
-    ("throttle_reasons", "bitmask", _throttle_mask),
-    ("gpu_utilisation", "%", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu),
-    ("memory_utilisation", "%", lambda nvml, gpu: nvml.nvmlDeviceGetUtilizationRates(gpu).memory),
-    ("memory_used", "bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used),
-    ("memory_total", "bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).total),
-    ("foreign_processes", "count", _foreign_processes),
+Field = tuple[str, str, Callable[[Gpu], float]]
+"""Name, unit, how it is read."""
+
+_CONSTANTS: tuple[Field, ...] = (
+    ("max_sm_clock", "MHz", lambda gpu: gpu.clock("SM", maximum=True)),
+    ("max_memory_clock", "MHz", lambda gpu: gpu.clock("MEM", maximum=True)),
+    ("memory_total", "bytes", lambda gpu: gpu.ask("MemoryInfo").total),
 )
+ENERGY: Field = ("energy", "J", lambda gpu: gpu.ask("TotalEnergyConsumption") / 1e3)
+"""A running total since the driver was loaded: subtract two readings."""
+VARYING: tuple[Field, ...] = (
+    ("sm_clock", "MHz", lambda gpu: gpu.clock("SM")),
+    ("memory_clock", "MHz", lambda gpu: gpu.clock("MEM")),
+    ("power", "W", lambda gpu: gpu.ask("PowerUsage") / 1e3),
+    ("temperature", "C", lambda gpu: gpu.ask("Temperature", gpu.nvml.NVML_TEMPERATURE_GPU)),
+    ("throttle_reasons", "bitmask", Gpu.throttle_reasons),
+    ("gpu_utilisation", "%", lambda gpu: gpu.ask("UtilizationRates").gpu),
+    ("memory_utilisation", "%", lambda gpu: gpu.ask("UtilizationRates").memory),
+    ("memory_used", "bytes", lambda gpu: gpu.ask("MemoryInfo").used),
+    ("processes", "count", lambda gpu: len(gpu.processes())),
+    ("own_processes", "count", Gpu.own_processes),
+    ("foreign_processes", "count", Gpu.foreign_processes),
+)
+"""What may change from one reading to the next."""
+
+
+class Probe:
+    """One GPU, to be read again and again within one session of the library.
+
+    Args:
+        library: of `nvml.session`; None without driver.
+        device: CUDA index in PCI order (`ResolvedDevice.index`), a GPU's UUID, or None for no GPU.
+        ours: numbers of the processes that may use the GPU; this one's if not given.
+        computing: whether one of them certainly does, so that the driver ought to show it.
+    """
+
+    def __init__(
+        self,
+        library: Any | None,
+        device: int | str | None,
+        ours: Collection[int] | None = None,
+        computing: bool = False,
+    ) -> None:
+        self._library = library
+        self._handle = None if library is None or device is None else _handle(library, device)
+        self._ours = (os.getpid(),) if ours is None else ours
+        self._computing = computing
+
+    def read(self, fields: Collection[Field] = VARYING) -> list[Reading]:
+        """These fields, now. Never raises for what this machine cannot tell."""
+        if self._handle is None:
+            return [Reading(name, unit, None, "absent") for name, unit, _ in fields]
+        gpu = Gpu(self._library, self._handle, self._ours, self._computing)
+        return [_read(gpu, *field) for field in fields]
 
 
 def sample(device: int | str | None, nvml: Any = None) -> list[Reading]:
     """All fields of one GPU, now. Never raises for what this machine cannot tell.
 
-    Energy is a running total since the driver was loaded: subtract two samples. One sample takes
-    milliseconds: none belongs inside a timed step.
+    One sample takes milliseconds: none belongs inside a timed step.
 
     Args:
-        device: CUDA index in PCI order (`ResolvedDevice.index`), a GPU's UUID, or None for no GPU.
+        device: as for `Probe`.
         nvml: stands in for the `pynvml` module (tests).
     """
     with nvml_module.session(nvml) as library:
-        gpu = None if library is None or device is None else _handle(library, device)
-        return [_read(library, gpu, *field) for field in _FIELDS]
+        probe = Probe(library, device, computing=_uses_cuda())
+        return probe.read((*_CONSTANTS, ENERGY, *VARYING))
 
 
 def _handle(nvml: Any, device: int | str) -> Any | None:
@@ -105,12 +158,10 @@ def _handle(nvml: Any, device: int | str) -> Any | None:
     return nvml_module.ask(nvml, "nvmlDeviceGetHandleByUUID", device)
 
 
-def _read(nvml: Any, gpu: Any, field: str, unit: str, read: Callable[[Any, Any], float]) -> Reading:
-    if gpu is None:
-        return Reading(field, unit, None, "absent")
+def _read(gpu: Gpu, field: str, unit: str, read: Callable[[Gpu], float]) -> Reading:
     try:
-        return Reading(field, unit, float(read(nvml, gpu)), "measured")
-    except (nvml.NVMLError, AttributeError, _UnsupportedError):
+        return Reading(field, unit, float(read(gpu)), "measured")
+    except Exception:  # bindings, driver, card: whichever lacks it, the run goes on
         return Reading(field, unit, None, "unsupported")
 
 

@@ -11,7 +11,8 @@ class NVMLError(Exception):
 
 class FakeNvml:
     """`names` gives one GPU each; a function named in `failing` raises, one in `missing` is not
-    there, `mig` holds the indices of GPUs in MIG mode, `driver=False` means that none is loaded."""
+    there, `mig` holds the indices of GPUs in MIG mode, `driver=False` means that none is loaded.
+    What a running GPU changes may be set from outside; `lose` is a driver that goes away."""
 
     NVMLError = NVMLError
     NVML_CLOCK_SM, NVML_CLOCK_MEM, NVML_TEMPERATURE_GPU = 1, 2, 0
@@ -26,8 +27,12 @@ class FakeNvml:
         pids: tuple[int, ...] = (),
     ):
         self._names, self._failing, self._missing = names, failing, missing
-        self._mig, self._driver, self._pids = mig, driver, pids
-        self.sessions = 0
+        self._mig, self._driver, self.pids = mig, driver, pids
+        self.sessions = self.power_readings = 0
+        self.sm_clock_mhz, self.reasons, self.energy_mj = 1000, 0x24, 123_456
+
+    def lose(self) -> None:
+        self._failing = tuple(name for name in dir(self) if name.startswith("nvml"))
 
     def __getattribute__(self, name: str) -> Any:
         if name.startswith("nvml"):
@@ -70,23 +75,24 @@ class FakeNvml:
         return [int(gpu in self._mig), 0]
 
     def nvmlDeviceGetClockInfo(self, gpu: int, kind: int) -> int:
-        return 1000 * kind + gpu
+        return (self.sm_clock_mhz if kind == self.NVML_CLOCK_SM else 2000) + gpu
 
     def nvmlDeviceGetMaxClockInfo(self, gpu: int, kind: int) -> int:
         return 1000 * kind + 500 + gpu
 
     def nvmlDeviceGetPowerUsage(self, gpu: int) -> int:
+        self.power_readings += 1
         return 71_500
 
     def nvmlDeviceGetTotalEnergyConsumption(self, gpu: int) -> int:
-        return 123_456
+        return self.energy_mj
 
     def nvmlDeviceGetTemperature(self, gpu: int, sensor: int) -> int:
         assert sensor == self.NVML_TEMPERATURE_GPU
         return 40 + gpu
 
     def nvmlDeviceGetCurrentClocksEventReasons(self, gpu: int) -> int:
-        return 0x24
+        return self.reasons
 
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, gpu: int) -> int:
         return 0x08
@@ -98,7 +104,7 @@ class FakeNvml:
         return SimpleNamespace(used=5 * 2**30, total=(gpu + 1) * 10 * 2**30)
 
     def nvmlDeviceGetComputeRunningProcesses(self, gpu: int) -> list[SimpleNamespace]:
-        return [SimpleNamespace(pid=pid) for pid in self._pids]
+        return [SimpleNamespace(pid=pid) for pid in self.pids]
 
     def nvmlSystemGetDriverVersion(self) -> str:
         return "570.1"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.schema import COLLECTING, UPDATE, WARM_UP
+from bench.schema import COLLECTING, MEMORY_PARTS, UPDATE, WARM_UP
 from bench.store import StudyStore
 
 STEPS, WARM_UPS = 200, 20
@@ -103,7 +103,16 @@ def run_row(method: str, density: float, seed: int, **changes: Any) -> Row:
             "skipped_transfers": 0,
             "executed_updates": len(UPDATE_STEPS),
         }
-    return {**row, **changes}
+    row |= changes
+    return parts_of(row["peak_allocated_bytes"]) | row
+
+
+def parts_of(peak: int | None) -> Row:
+    """Of the memory at the peak: an eighth each, and the rest."""
+    if peak is None:
+        return {}
+    parts = {f"peak_{part}_bytes": peak // 8 for part in MEMORY_PARTS}
+    return parts | {"peak_rest_bytes": peak - 6 * (peak // 8)}
 
 
 def step_rows(run: Row, ordinary_ms: float | None = None, noise: float = 0.02) -> list[Row]:

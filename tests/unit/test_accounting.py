@@ -69,6 +69,7 @@ def test_every_method_waits_as_documented(method: str, monkeypatch: pytest.Monke
         assert [(e.unit_type, e.executed) for e in update.events] == recorded.get(step, [])
         assert bool(update) == ("update" in settled.flags[step])
         assert account.host_synchronisations == expected_waits(method, update)
+        assert sum(account.peak_parts.values()) == account.peak_allocated_bytes
     operators = {
         is_update: [
             a.operators

@@ -41,7 +41,7 @@ def test_every_field_of_nvml_is_a_check_of_its_own(tmp_path):
     found = by_name(tmp_path, FakeNvml("NVIDIA L40", failing=("nvmlDeviceGetPowerUsage",)))
     assert found["NVML sm_clock"] == Check("NVML sm_clock", "yes", "1000 MHz")
     assert found["NVML power"] == Check("NVML power", "no", "unsupported")
-    assert sum(name.startswith("NVML ") for name in found) == 13
+    assert sum(name.startswith("NVML ") for name in found) == 15
 
 
 def test_a_gpu_that_torch_does_not_see_is_mentioned(tmp_path, monkeypatch):

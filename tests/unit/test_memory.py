@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from bench.measure.macs import MacCounter
-from bench.measure.memory import ACTIVATIONS, AllocatorPeak, MemoryMeter, allocated_bytes
+from bench.measure.memory import REST, AllocatorPeak, MemoryMeter, allocated_bytes
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,7 +47,7 @@ def test_a_chain_counted_by_hand():
         d = c + blocks(5)[:128]  # 5 + 1 more, the 5 die at once
     assert meter.current_allocated_bytes == 2 * 512
     assert meter.peak_allocated_bytes == 21 * 512
-    assert meter.at_peak == {ACTIVATIONS: 21 * 512}
+    assert meter.at_peak == {REST: 21 * 512}
     del c, d
     assert meter.current_allocated_bytes == 0
     assert meter.peak_allocated_bytes == 21 * 512
@@ -91,7 +91,7 @@ def test_causes_given_after_the_step_hold_at_the_peak_before_it():
     assert gradient is not None
     before = meter.at_peak
     meter.register([gradient], "gradients")
-    assert set(before) == {"parameters", ACTIVATIONS}
+    assert set(before) == {"parameters", REST}
     assert meter.at_peak["gradients"] == 2 * 512
     assert meter.at_peak["parameters"] == 2 * 512
     assert sum(meter.at_peak.values()) == sum(before.values()) == meter.peak_allocated_bytes

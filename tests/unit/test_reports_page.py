@@ -68,7 +68,8 @@ def test_a_full_report_is_written_and_printed(demo: StudyStore) -> None:
     names = {path.name for path in written}
     pictures_made = {"step_time", "memory", "accuracy", "widths-barter-0.1", "widths-barter-0.3"}
     tables = {
-        *("step_time", "speedups", "kinds_of_step", "memory", "compute", "operations"),
+        *("step_time", "speedups", "kinds_of_step", "memory", "memory_by_cause"),
+        *("memory_by_kind", "compute", "operations"),
         *("parameters", "accuracy", "transfers", "left_out", "configuration"),
     }
     assert names == {

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from bench.errors import UsageError
+from bench.reason_codes import worded
 from bench.store import StudyStore
 from reports.contenders import Contender, density_text, group, run_name
 from reports.load import (
@@ -131,7 +132,7 @@ def test_cautions_name_what_a_reader_should_know(tmp_path: Path) -> None:
     )
     (loaded,) = load(write_study(tmp_path, [run])).runs
     assert cautions(loaded) == [
-        ("caution", "throttled"),
+        ("caution", worded("throttled")),
         ("caution", "foreign_process"),
         ("caution", "4 of 5 scheduled channel transfers executed"),
         ("caution", "30,001 active parameters exceed the budget of 30,000"),

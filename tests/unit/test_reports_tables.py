@@ -53,7 +53,8 @@ def from_latex(text: str) -> Cells:
 
 def test_the_tables_of_a_full_study(tables: dict[str, Table]) -> None:
     assert list(tables) == [
-        *("step_time", "speedups", "kinds_of_step", "memory", "compute", "operations"),
+        *("step_time", "speedups", "kinds_of_step", "memory", "memory_by_cause"),
+        *("memory_by_kind", "compute", "operations"),
         *("parameters", "accuracy", "transfers", "left_out", "configuration"),
     ]
 

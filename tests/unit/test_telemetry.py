@@ -10,7 +10,7 @@ from bench.measure.telemetry import Reading, sample, slowing_reasons
 from tests.unit.nvml_fixture import FakeNvml
 
 GIB = 2.0**30
-FIELDS = 13
+FIELDS = 15
 
 
 def by_field(readings: list[Reading]) -> dict[str, Reading]:
@@ -40,6 +40,8 @@ def test_everything_measured_in_its_unit():
         "memory_utilisation": (30.0, "%"),
         "memory_used": (5 * GIB, "bytes"),
         "memory_total": (20 * GIB, "bytes"),
+        "processes": (0.0, "count"),
+        "own_processes": (0.0, "count"),
         "foreign_processes": (0.0, "count"),
     }
 

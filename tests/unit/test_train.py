@@ -1,6 +1,7 @@
 """The training loop's decisions: which checkpoint is selected, when a run has diverged."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 
 from bench import train
 from bench.evaluation import Evaluation
+from bench.measure.sampler import Sampler
 from bench.progress import Progress
 from bench.session import Session, build_session
 from bench.study_file import study_spec
@@ -85,3 +87,41 @@ def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [progress.step for progress in told] == sorted(progress.step for progress in told)
     assert told[-1].step == told[-1].total_steps == 8
     assert told[-1].validation_top1_percent == 50
+
+
+class Notes(Sampler):
+    """A sampler that only notes when it is told what."""
+
+    def __init__(self, notes: list[str]) -> None:
+        super().__init__(None)
+        self._notes = notes
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        self._notes.append("timed")
+        yield
+        self._notes.append("end")
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self._notes.append("pause")
+        yield
+        self._notes.append("resume")
+
+    def mark(self) -> None:
+        self._notes.append("mark")
+
+
+def test_steps_are_watched_and_evaluations_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, [(50, 1.0)] * 2)
+    notes: list[str] = []
+    of = session(monkeypatch, interval=4)
+    step, evaluate = of.train_step, train.evaluate
+    monkeypatch.setattr(type(of), "train_step", lambda _, *a: notes.append("step") or step(*a))
+    monkeypatch.setattr(train, "evaluate", lambda *a: notes.append("evaluate") or evaluate(*a))
+    training = Training(of, lambda progress: None, Notes(notes))
+    training.run()
+    segment = ["step", "mark"] * 4 + ["pause", "evaluate", "resume"]
+    assert notes[: notes.index("end") + 1] == ["timed", *segment, *segment, "end"]
+    assert "mark" not in notes[notes.index("end") :]
+    assert training.disturbance_codes == []

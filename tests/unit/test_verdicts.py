@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from bench.reason_codes import NO_NOISE_FLOOR, TOO_FEW_LAUNCHES
 from reports.paired import Cells, NoiseFloor, log_ratios, mean_ratio, noise_floor
 from reports.statistics import Estimate, student_interval
-from reports.verdicts import NO_NOISE_FLOOR, TOO_FEW_LAUNCHES, Judged, Verdict, judge
+from reports.verdicts import Judged, Verdict, judge
 
 FLOOR = NoiseFloor(math.log(1.01), 5)
 T_4 = 2.7764451  # 97.5 % quantile of Student's t with 4 degrees of freedom, from a table
