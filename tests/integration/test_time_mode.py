@@ -66,7 +66,7 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
     for row in rows(store, "segments"):
         segments.setdefault(ids[row["run_id"]], set()).add(row["segment"])
     assert segments["dense"] == {"ordinary"}
-    assert segments["rigl"] == {"ordinary", "update"}
+    assert segments["rigl"] >= {"ordinary", "update"}
     assert "ordinary at final widths" in segments["barter"]
     seen: dict[tuple[Any, ...], set[str]] = {}
     for row in rows(store, "blocks"):
