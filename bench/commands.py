@@ -12,7 +12,8 @@ from rich.table import Table
 
 from bench.lock import exclusive
 from bench.method_registry import METHODS
-from bench.schema import OK, TIME
+from bench.modes import TIME
+from bench.schema import OK
 from bench.spec import StudySpec
 from bench.store import StudyStore, latest_study
 from bench.study_claim import claim, together

@@ -13,8 +13,6 @@ SCHEMA_VERSION = 1
 OK, FAILED, SKIPPED = "ok", "failed", "skipped"
 STATUSES = (OK, FAILED, SKIPPED)
 
-TRAIN, TIME = "train", "time"
-MODES = (TRAIN, TIME)
 CONTENDER, AGAIN = "contender", "again"
 """Roles in a launch: a contender, and the reference's second entry."""
 BARE, BARE_AGAIN = "bare", "bare-again"

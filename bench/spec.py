@@ -11,7 +11,7 @@ from bench.contender_label import ContenderLabel, label_text, parse_label
 from bench.errors import UsageError
 from bench.method_options import Options, changed_options, method_config
 from bench.method_registry import get_method
-from bench.schema import MODES, TRAIN
+from bench.modes import MODES, TRAIN
 from bench.workloads.recipes import Recipe
 from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, unit_budget

@@ -12,13 +12,12 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from bench.errors import UsageError
+from bench.modes import TIME, TRAIN
 from bench.schema import (
     COLLECTING,
     DENSE_GRADIENT,
     OK,
     SKIPPED,
-    TIME,
-    TRAIN,
     UPDATE,
     WARM_UP,
 )

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bench.errors import UsageError
-from bench.schema import TIME
+from bench.modes import TIME
 from bench.store import StudyStore
 from reports import (
     captions_time,

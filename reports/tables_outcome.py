@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.modes import TIME
 from bench.reason_codes import worded
-from bench.schema import TIME
 from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
 from reports.load import Records, Run, Standing

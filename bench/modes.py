@@ -1,0 +1,4 @@
+"""What a run is for."""
+
+TRAIN, TIME = "train", "time"
+MODES = (TRAIN, TIME)
