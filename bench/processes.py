@@ -1,6 +1,7 @@
 """Starting worker processes, hearing from them, and never leaving one behind. No torch here."""
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +12,15 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 STOP_TIMEOUT_S = 5.0
+
+_KEPT_HEAP = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(2**26),
+}
+"""The C library (glibc) otherwise gives memory back to the kernel after a step and faults it in
+again during the next one, or not, as chance has laid out the heap: the same step differs by up to
+5 % from one process to another."""
 
 
 def next_message(receiver: Connection, process: BaseProcess) -> Any:
@@ -48,11 +58,15 @@ def context(device: str) -> Any:
 
 
 def start_server(device: str | None) -> None:
-    """Start the fork server deaf to Ctrl-C, which a terminal sends to every process: this one
+    """Before the first worker. Sets what holds for all of them: a heap that is kept.
+
+    The fork server starts deaf to Ctrl-C, which a terminal sends to every process: this one
     decides what it means, and the server must not die of it half-way through an import.
 
     Children inherit what is blocked. Here a Ctrl-C of this moment only waits.
     """
+    for name, value in _KEPT_HEAP.items():
+        os.environ.setdefault(name, value)
     if device and isinstance(context(device), ForkServerContext):
         resource_tracker.ensure_running()  # otherwise the server starts it, and unblocks
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})

@@ -3,9 +3,9 @@
 from bench.errors import UsageError
 
 
-def count(number: int, noun: str) -> str:
-    """`1 run`, `2 runs`."""
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 run`, `2 runs`; another plural than with -s has to be given."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def fraction(option: str, text: str) -> float:

@@ -2,8 +2,8 @@
 fresh measurement. No torch.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.gate.decision import (
@@ -14,8 +14,10 @@ from bench.gate.decision import (
     count_changes,
     noise_floor,
 )
-from bench.gate.gauge import LENGTH, ROUNDS, Gauge
+from bench.gate.display import Watch
+from bench.gate.gauge import Gauge
 from bench.gate.measurement import Measurement
+from bench.gate.turns import ROUNDS, Turns
 from bench.schema import AGAIN
 from bench.spec import RunSpec
 from bench.timing.launcher import Launcher, LaunchError
@@ -30,7 +32,7 @@ class Plan:
 
     max_slowdown: float = 0.03
     launches: int = 5
-    """Of one measurement; a confirmation has as many again."""
+    """Of one measurement; more of them where it was too noisy, or has to be confirmed."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,15 @@ class Outcome:
     now: Measurement | None = None
 
 
-def new_gauge(specs: Sequence[RunSpec], logs: Path, device_index: int | None) -> Gauge:
+def new_gauge(specs: Sequence[RunSpec], logs: Path, device_index: int | None = None) -> Gauge:
     """Raises LaunchError if a contender cannot be built or counted."""
-    launcher = Launcher(logs, device_index, ROUNDS, LENGTH)
-    return Gauge(specs, launcher, {spec.run_id: launcher.scout(spec) for spec in specs})
+    launcher = Launcher(logs, device_index)
+    known = {spec.run_id: launcher.scout(spec) for spec in specs}
+    turns = Turns(max(ROUNDS, *(len(scouted.parts) for scouted in known.values())))
+    return Gauge(specs, replace(launcher, rounds=turns.rounds, length=turns), known)
 
 
-def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], None]) -> Outcome:
+def check(gauge: Gauge, before: Measurement, plan: Plan, watch: Watch) -> Outcome:
     """Compare now with a baseline. Never raises for what it finds."""
     now = gauge.measurement()
     counts = count_changes(now, before)
@@ -67,12 +71,14 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], No
         code = REGRESSION if worse else FINE
         return Outcome(code, _counts_reason(worse), counts=counts, not_compared=reasons, now=now)
     try:
-        found = _measured(gauge, before, plan, say, slice(None))
+        found = _measured(gauge, before, plan, watch)
+        if _too_noisy(gauge.measurement(), found, plan):
+            watch.said("too noisy to decide: measuring as long again")
+            found = _measured(gauge, before, plan, watch)
         confirmation: list[Change] = []
         if any(change.verdict is Verdict.SLOWER for change in found):
-            say("looks slower: measuring again from the start")
-            first = len(gauge.log_ratios[AGAIN])
-            confirmation = _measured(gauge, before, plan, say, slice(first, None))
+            watch.said("looks slower: measuring again from the start")
+            confirmation = _measured(gauge, before, plan, watch, len(gauge.log_ratios[AGAIN]))
     except LaunchError as error:
         return Outcome(NOT_MEASURED, str(error), counts=counts, now=now)
     now = gauge.measurement()
@@ -82,15 +88,20 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], No
 
 
 def _measured(
-    gauge: Gauge, before: Measurement, plan: Plan, say: Callable[[str], None], launches: slice
+    gauge: Gauge, before: Measurement, plan: Plan, watch: Watch, first: int = 0
 ) -> list[Change]:
-    """As many launches as planned, and one look at them: every further look would be one more
-    chance of a false alarm."""
+    """As many launches as planned, and one look at all from the `first` on: every further look
+    would be one more chance of a false alarm."""
+    watch.expect(plan.launches, gauge.blocks)
     for _ in range(plan.launches):
-        number = len(gauge.log_ratios[AGAIN])
-        say(f"launch {number + 1}")
-        gauge.launch(number, lambda: None)
-    return changes(gauge.measurement(launches), before, plan.max_slowdown)
+        gauge.launch(len(gauge.log_ratios[AGAIN]), watch.block_done)
+    return changes(gauge.measurement(slice(first, None)), before, plan.max_slowdown)
+
+
+def _too_noisy(now: Measurement, found: Sequence[Change], plan: Plan) -> bool:
+    """Asks for widths alone, never for the direction: more launches then favour no side."""
+    wide = any(change.verdict is Verdict.UNDECIDED for change in found)
+    return wide or noise_floor(now) > plan.max_slowdown
 
 
 def _verdict(

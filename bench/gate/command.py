@@ -10,17 +10,18 @@ from rich.console import Console
 
 from bench.errors import UsageError
 from bench.gate.check import NOT_MEASURED, Outcome, Plan, check, new_gauge
+from bench.gate.display import ConsoleWatch
 from bench.gate.gauge import Gauge
 from bench.gate.measurement import Measurement, load
 from bench.gate.outputs import show, write
-from bench.measure.devices import resolve
+from bench.measure.devices import ResolvedDevice, resolve
 from bench.processes import start_server
-from bench.spec import Grid, RunSpec
+from bench.spec import Grid, RunSpec, StudySpec
 from bench.study_file import study_spec
 from bench.timing.launcher import LaunchError, wait_passively
 from bench.wording import fraction
 
-BASELINE_LAUNCHES = 12
+BASELINE_LAUNCHES = 24
 """A baseline is measured once and used often: it should add little to a gate's own noise."""
 DEFAULT = Grid(methods=("dense", "barter", "rigl"), densities=(0.3,), seeds=(0,))
 FILE = "baseline.json"
@@ -50,20 +51,21 @@ def check_command(
     """
     plan = Plan(max_slowdown=fraction("--max-slowdown", max_slowdown))
     path = baseline_path(baseline, results)
-    if update:
-        return _update(path, given, results, console)
-    before = load(path)
-    specs = _specs(before, given)
-    _say(console, f"gate against {path} ({before.git_commit or 'commit not recorded'})")
-    gauge = _gauge(specs, results)
-    if isinstance(gauge, Outcome):
-        outcome = gauge
-    else:
-        outcome = check(gauge, before, plan, lambda text: _say(console, text))
+    device = resolve(given.get("device") or "auto", given.get("gpu"))
+    logs = results / "check" / "logs"
+    with ConsoleWatch(console) as watch:
+        if update:
+            specs = _runs(study_spec(None, given, DEFAULT, to_run=False), device)
+            return _update(path, specs, logs, device.index, watch)
+        before = load(path)
+        specs = _specs(before, given, device)
+        watch.said(f"gate against {path} ({before.git_commit or 'commit not recorded'})")
+        gauge = _gauge(specs, logs, device.index)
+        outcome = gauge if isinstance(gauge, Outcome) else check(gauge, before, plan, watch)
     show(outcome, plan.max_slowdown, console)
     folder = output or results / "check"
     for written in write(outcome, plan.max_slowdown, folder, os.environ.get("GITHUB_STEP_SUMMARY")):
-        _say(console, f"written: {written}")
+        watch.said(f"written: {written}")
     return outcome.code
 
 
@@ -77,25 +79,26 @@ def baseline_path(baseline: str | None, results: Path) -> Path:
     return (given if given.is_dir() else results / baseline) / FILE
 
 
-def _update(path: Path, given: Mapping[str, Any], results: Path, console: Console) -> int:
-    asked = study_spec(None, given, DEFAULT, to_run=False)
-    gauge = _gauge(_resolved(asked.runs(), given), results)
+def _update(
+    path: Path, specs: Sequence[RunSpec], logs: Path, index: int | None, watch: ConsoleWatch
+) -> int:
+    gauge = _gauge(specs, logs, index)
     if isinstance(gauge, Outcome):
-        _say(console, f"could not measure: {gauge.reason}")
+        watch.said(f"could not measure: {gauge.reason}")
         return gauge.code
+    watch.expect(BASELINE_LAUNCHES, gauge.blocks)
     for number in range(BASELINE_LAUNCHES):
-        _say(console, f"launch {number + 1} of {BASELINE_LAUNCHES}")
         try:
-            gauge.launch(number, lambda: None)
+            gauge.launch(number, watch.block_done)
         except LaunchError as error:
-            _say(console, f"could not measure: {error}")
+            watch.said(f"could not measure: {error}")
             return NOT_MEASURED
     gauge.measurement().save(path)
-    _say(console, f"baseline written: {path}")
+    watch.said(f"baseline written: {path}")
     return 0
 
 
-def _specs(before: Measurement, given: Mapping[str, Any]) -> list[RunSpec]:
+def _specs(before: Measurement, given: Mapping[str, Any], device: ResolvedDevice) -> list[RunSpec]:
     """The baseline's contenders.
 
     Raises:
@@ -118,28 +121,28 @@ def _specs(before: Measurement, given: Mapping[str, Any]) -> list[RunSpec]:
             "density": str(entry.density),
             "seeds": "0",
         }
-        specs |= dict.fromkeys(study_spec(None, values, DEFAULT, to_run=False).runs())
-    return _resolved(list(specs), given)
+        asked = study_spec(None, values, DEFAULT, to_run=False)
+        specs |= dict.fromkeys(_runs(asked, device, with_dense=False))
+    return sorted(specs, key=_dense_first)
 
 
-def _resolved(specs: Sequence[RunSpec], given: Mapping[str, Any]) -> list[RunSpec]:
-    """With the device that this machine has; dense first, which is always measured."""
-    device = resolve(given.get("device") or "auto", given.get("gpu"))
+def _runs(asked: StudySpec, device: ResolvedDevice, with_dense: bool = True) -> list[RunSpec]:
+    """On the device that this machine has; dense first, which is always measured."""
     gpu = device.name if device.kind == "cuda" else None
-    specs = [replace(spec, device=device.kind, gpu=gpu) for spec in specs]
-    if not any(spec.method == "dense" for spec in specs):
+    specs = sorted(replace(asked, device=device.kind, gpu=gpu).runs(), key=_dense_first)
+    if with_dense and specs[0].method != "dense":
         raise UsageError("a gate measures dense too: name it among the methods")
-    return sorted(specs, key=lambda spec: spec.method != "dense")
+    return specs
 
 
-def _gauge(specs: Sequence[RunSpec], results: Path) -> Gauge | Outcome:
+def _dense_first(spec: RunSpec) -> bool:
+    return spec.method != "dense"
+
+
+def _gauge(specs: Sequence[RunSpec], logs: Path, index: int | None) -> Gauge | Outcome:
     wait_passively()
     start_server(specs[0].device)
     try:
-        return new_gauge(specs, results / "check" / "logs", None)
+        return new_gauge(specs, logs, index)
     except LaunchError as error:
         return Outcome(NOT_MEASURED, str(error))
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,25 +1,25 @@
 """Measures contenders beside the frozen loop: launches become one number each.
 
-The blocks are short and many: a machine's speed wanders from second to second, and what is compared
-has to meet the same second.
+A launch gives one number per contender, from ratios within rounds: a machine's speed wanders, and
+what is compared has to meet the same second.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import log
+from math import exp, log
 
 import numpy as np
 
 from bench.gate.measurement import COUNTS, Conditions, Gauged, Measurement
 from bench.schema import AGAIN, BARE, BARE_AGAIN, CONTENDER
 from bench.spec import RunSpec
-from bench.timing.launcher import Block, BlockLength, Entry, Launcher
+from bench.timing.launcher import Block, Entry, Launcher
 from bench.timing.messages import Scouted
 from bench.timing.segments import Segment, mean_step_ms
 
-ROUNDS = 8
-LENGTH = BlockLength(seconds=0.2, fewest=4, most=16, windows=1)
+BARE_SEGMENT = "ordinary"
+"""The frozen loop's only one."""
 
 
 @dataclass
@@ -49,6 +49,11 @@ class Gauge:
             done()
         for key, value in launch_ratios(blocks, self.parts).items():
             self.log_ratios[key].append(value)
+
+    @property
+    def blocks(self) -> int:
+        """Of one launch."""
+        return self.launcher.rounds * len(self.entries)
 
     @property
     def entries(self) -> list[Entry]:
@@ -103,24 +108,36 @@ def counts(known: Scouted) -> dict[str, dict[str, int]]:
 def launch_ratios(
     blocks: Iterable[Block], parts: Mapping[str, Sequence[Segment]]
 ) -> dict[str, float]:
-    """Mean log ratio of each contender (by run id; `again`: the loop itself) to the frozen loop.
+    """Log of each contender's mean step (by run id) over the frozen loop's.
 
-    In every round each contender's schedule-weighted mean step stands over the frozen loop's.
+    Each segment stands over both entries of the loop in the same round; `again` is one of these
+    over the other.
     """
-    means: dict[tuple[str, int], float] = {}
+    bare: dict[tuple[str, int], float] = {}
+    relative: dict[tuple[str, str], list[float]] = defaultdict(list)
+    blocks = list(blocks)
     for block in blocks:
-        times = {name: float(np.mean(ms)) for name, ms in block.answer.times_ms.items()}
         if block.role in (BARE, BARE_AGAIN):
-            means[block.role, block.round] = times["ordinary"]
-            continue
-        own = parts[block.run_id]
-        whole = {p.name: times[p.name] * (p.length if p.is_window else 1) for p in own}
-        means[block.run_id, block.round] = mean_step_ms(own, whole)
-    rounds = {round_ for _, round_ in means}
-    keys = dict.fromkeys(key for key, _ in means if key != BARE)
-    return {
-        AGAIN if key == BARE_AGAIN else key: float(
-            np.mean([log(means[key, r] / means[BARE, r]) for r in rounds])
+            bare[block.role, block.round] = _log_mean(block.answer.times_ms[BARE_SEGMENT])
+    for block in blocks:
+        if block.role == CONTENDER:
+            loop = (bare[BARE, block.round] + bare[BARE_AGAIN, block.round]) / 2
+            for segment, times in block.answer.times_ms.items():
+                relative[block.run_id, segment].append(_log_mean(times) - loop)
+    rounds = [number for role, number in bare if role == BARE]
+    again = float(np.mean([bare[BARE_AGAIN, r] - bare[BARE, r] for r in rounds]))
+    return {AGAIN: again} | {
+        run_id: log(
+            mean_step_ms(own, {p.name: _mean_ratio(p, relative[run_id, p.name]) for p in own})
         )
-        for key in keys
+        for run_id, own in parts.items()
     }
+
+
+def _log_mean(times: Sequence[float]) -> float:
+    return log(float(np.mean(times)))
+
+
+def _mean_ratio(part: Segment, log_ratios: Sequence[float]) -> float:
+    """Of one step, or of a whole window, in steps of the frozen loop."""
+    return exp(float(np.mean(log_ratios))) * (part.length if part.is_window else 1)

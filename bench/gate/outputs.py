@@ -17,7 +17,7 @@ WORDS = {
     UNDECIDED: "could not decide",
     NOT_MEASURED: "could not measure",
 }
-_HEADS = ("contender", "slow-down [95%]", "launches", "verdict", "measured again")
+_HEADS = ("contender", "slow-down [90%]", "launches", "verdict", "measured again")
 
 
 def show(outcome: Outcome, max_slowdown: float, console: Console) -> None:

@@ -14,7 +14,7 @@ from math import ceil
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from bench.schema import BARE, BARE_AGAIN, CONTENDER
 from bench.spec import RunSpec
 from bench.timing.messages import Answer, Failed, Ready, Request, Scouted
 
-PASSIVE_WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
+_PASSIVE_WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}
 """Threads of a contender that has been stopped must not spin while another one is timed."""
 
 _MEMORY_MARGIN = 1.5
@@ -76,7 +76,7 @@ class Block:
 
 @dataclass(frozen=True)
 class BlockLength:
-    """How much a contender computes in one block."""
+    """All segments in every block, as long as their share of the schedule says."""
 
     seconds: float = 0.4
     """Of single steps, shared out by how often the schedule has each kind."""
@@ -85,13 +85,22 @@ class BlockLength:
     """Steps of one kind."""
     windows: int = 2
 
-    def repetitions(self, ready: Ready) -> dict[str, int]:
+    def repetitions(self, ready: Ready, round_: int) -> dict[str, int]:
+        """Of every segment in every round."""
         return {
             part.name: self.windows
             if part.is_window
             else min(self.most, max(self.fewest, ceil(1000 * self.seconds * part.share / pace)))
             for part, pace in zip(ready.segments, ready.pace_ms.values(), strict=True)
         }
+
+
+class Length(Protocol):
+    """How much a contender computes in one block."""
+
+    def repetitions(self, ready: Ready, round_: int) -> dict[str, int]:
+        """By segment: so many steps, or whole update windows."""
+        ...
 
 
 class _Worker:
@@ -126,7 +135,7 @@ class Launcher:
     logs: Path
     device_index: int | None = None
     rounds: int = 3
-    length: BlockLength = BlockLength()
+    length: Length = BlockLength()
 
     def scout(self, spec: RunSpec) -> Scouted:
         """What is known of a contender before it is timed, found in a process of its own.
@@ -171,7 +180,7 @@ class Launcher:
                 yield round_, position, int(index)
 
     def _block(self, worker: "_Worker", number: int, round_: int, position: int) -> Block:
-        answer = worker.ask(Request(self.length.repetitions(worker.ready)))
+        answer = worker.ask(Request(self.length.repetitions(worker.ready, round_)))
         entry = worker.entry
         return Block(entry.spec.run_id, entry.role, number, round_, position, answer)
 
@@ -205,7 +214,7 @@ def _require_memory(workers: Sequence["_Worker"]) -> None:
 
 def wait_passively() -> None:
     """For all processes to be started from now on: idle threads sleep."""
-    for name, value in PASSIVE_WAITING.items():
+    for name, value in _PASSIVE_WAITING.items():
         os.environ.setdefault(name, value)
 
 

@@ -21,7 +21,6 @@ class Timed(Protocol):
 
     segments: tuple[Segment, ...]
 
-    def warm_up(self) -> None: ...
     def time(self, part: Segment, repetitions: int) -> list[float]: ...
 
 
@@ -47,11 +46,6 @@ class Replayer:
         self._initial = Snapshot.take(session)
         self._final = self._at(final) if final is not None else self._initial
         self._turns = {part.name: cycle(part.starts) for part in self.segments}
-
-    def warm_up(self) -> None:
-        """Every segment once, unscored."""
-        for part in self.segments:
-            self.time(part, 1 if part.is_window else REWARM_STEPS)
 
     def time(self, part: Segment, repetitions: int) -> list[float]:
         """Milliseconds of so many steps, or of every step of so many update windows."""
@@ -109,9 +103,6 @@ class BareReplayer:
 
     def __init__(self, loop: BareLoop) -> None:
         self._loop = loop
-
-    def warm_up(self) -> None:
-        self._loop.time_ms(REWARM_STEPS)
 
     def time(self, part: Segment, repetitions: int) -> list[float]:
         return self._loop.time_ms(REWARM_STEPS + repetitions)[REWARM_STEPS:]

@@ -23,20 +23,20 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from bench.gate.check import FINE, REGRESSION, UNDECIDED, Plan, check
-from bench.gate.gauge import LENGTH, ROUNDS, Gauge
+from bench.gate.check import FINE, REGRESSION, UNDECIDED, Plan, check, new_gauge
+from bench.gate.command import BASELINE_LAUNCHES
 from bench.gate.measurement import Conditions, Gauged, Measurement
 from bench.measure.environment import collect
 from bench.processes import start_server
 from bench.schema import AGAIN
 from bench.spec import Grid, RunSpec
 from bench.study_file import study_spec
-from bench.timing.launcher import Launcher, wait_passively
+from bench.timing.launcher import wait_passively
 from tests.support.slowed import SlowedConfig
 
 SIZES = (0.0, 0.03, 0.06, 0.10)
 """Planted slow-downs; 0 is dense itself (A/A)."""
-BASELINE = 12
+BASELINE = BASELINE_LAUNCHES
 REPLAYS = 10_000
 CURVE = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.10)
 PLAN = Plan()
@@ -56,9 +56,8 @@ def specs() -> list[RunSpec]:
 def record(file: Path, minutes: float) -> None:
     wait_passively()
     start_server("cpu")
-    launcher = Launcher(Path("results") / "check" / "logs", None, ROUNDS, LENGTH)
     chosen = specs()
-    gauge = Gauge(chosen, launcher, {spec.run_id: launcher.scout(spec) for spec in chosen})
+    gauge = new_gauge(chosen, Path("results") / "check" / "logs")
     names = {spec.run_id: str(size) for spec, size in zip(chosen, SIZES, strict=True)}
     until = time.monotonic() + 60 * minutes
     number = len(file.read_text().splitlines()) if file.exists() else 0
@@ -71,12 +70,22 @@ def record(file: Path, minutes: float) -> None:
         number += 1
 
 
+class Silent:
+    """Shows nothing."""
+
+    def said(self, text: str) -> None: ...
+    def expect(self, launches: int, blocks: int) -> None: ...
+    def block_done(self) -> None: ...
+
+
 class Recorded:
     """Stands in for `Gauge` in the gate's own procedure: launches come from a recording."""
 
     def __init__(self, next_launch: Callable[[], tuple[float, float]]) -> None:
         self._next = next_launch
         self.log_ratios: dict[str, list[float]] = {"dense": [], AGAIN: []}
+
+    blocks = 0
 
     def launch(self, number: int, done: Callable[[], None]) -> None:
         dense, again = self._next()
@@ -94,7 +103,7 @@ def measurement(dense: Iterable[float], again: Iterable[float]) -> Measurement:
 
 def exit_code(before: Measurement, next_launch: Callable[[], tuple[float, float]]) -> int:
     gauge: Any = Recorded(next_launch)
-    return check(gauge, before, PLAN, lambda text: None).code
+    return check(gauge, before, PLAN, Silent()).code
 
 
 def live(data: Mapping[str, Floats], before: Measurement, size: float) -> list[int]:

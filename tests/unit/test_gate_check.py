@@ -15,6 +15,7 @@ from bench.gate.measurement import Conditions, Gauged, Measurement, load
 from bench.gate.outputs import action_benchmark, as_json, markdown, write
 from bench.timing.launcher import Entry, LaunchError
 from bench.timing.messages import Failed
+from tests.gate.error_rates import Silent
 
 HERE = Conditions("vit-digits", 64, "cpu", 1, "2.14.1", "float32", 1)
 COUNTS = {"ordinary": {"training_macs": 100}}
@@ -28,6 +29,8 @@ def baseline(**changes: Any) -> Measurement:
 
 class FakeGauge:
     """Launches whose numbers are given: per launch, the slow-down of barter."""
+
+    blocks = 4
 
     def __init__(self, slowdowns: list[float], again: float = 0.0, noise: float = 0.001) -> None:
         self.slowdowns, self.again, self.noise = slowdowns, again, noise
@@ -51,7 +54,7 @@ class FakeGauge:
 
 
 def run(gauge: Any, before: Measurement | None = None, **plan: Any) -> Any:
-    return check(gauge, before or baseline(), Plan(**plan), lambda text: None)
+    return check(gauge, before or baseline(), Plan(**plan), Silent())
 
 
 def test_all_well() -> None:

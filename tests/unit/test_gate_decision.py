@@ -25,8 +25,8 @@ def test_slowdown_by_hand() -> None:
     before = measured(dense=gauged(0.0, 0.002, -0.002))
     now = measured(dense=gauged(*(log(1.1) + x for x in (0.0, 0.002, -0.002))))
     (change,) = changes(now, before, 0.03)
-    # Welch: standard error of both means sqrt(2 / 3) * 0.002, 4 degrees of freedom, t = 2.776.
-    reach = 2.7764451 * np.sqrt(2 / 3) * 0.002
+    # Welch: standard error of both means sqrt(2 / 3) * 0.002, 4 degrees of freedom, t = 2.132.
+    reach = 2.1318468 * np.sqrt(2 / 3) * 0.002
     assert change.slowdown == pytest.approx(0.1)
     assert log1p(change.low) == pytest.approx(log(1.1) - reach)
     assert log1p(change.high) == pytest.approx(log(1.1) + reach)
@@ -50,17 +50,11 @@ def test_contenders_that_one_side_lacks_are_not_compared() -> None:
     assert changes(measured(b=gauged(0.0)), before, 0.03) == []
 
 
-def test_more_contenders_widen_every_interval() -> None:
-    one = measured(a=gauged(0.0, 0.01, 0.02))
-    two = measured(a=gauged(0.0, 0.01, 0.02), b=gauged(0.0, 0.01, 0.02))
-    assert changes(two, two, 0.03)[0].high > changes(one, one, 0.03)[0].high
-
-
 def test_noise_floor() -> None:
     assert noise_floor(measured(again=(0.0, 0.0, 0.0))) == 0.0
     assert noise_floor(measured(again=(0.02, 0.02, 0.02))) == pytest.approx(np.expm1(0.02))
     assert noise_floor(measured(again=(0.1,))) == float("inf")
-    assert noise_floor(measured(again=(-0.05, 0.05))) > 0.5  # two launches know little
+    assert noise_floor(measured(again=(-0.05, 0.05))) > 0.3  # two launches know little
 
 
 def test_counts() -> None:
@@ -83,22 +77,24 @@ def test_counts() -> None:
     )
 
 
-@pytest.mark.parametrize(("effect", "at_least", "at_most"), [(0.0, 0.0, 0.05), (0.08, 0.9, 1.0)])
+@pytest.mark.parametrize(("effect", "at_least", "at_most"), [(0.0, 0.0, 0.02), (0.08, 0.9, 1.0)])
 def test_error_rates(effect: float, at_least: float, at_most: float) -> None:
-    """Three contenders, 1 % noise between launches: false alarms at threshold 0 stay below the
-    family's 2.5 % and a bit of chance; an effect well beyond the threshold is found."""
+    """Three contenders, 1 % noise between launches. Even at the threshold itself a false alarm
+    needs the same contender to err twice: three times 1 in 400 if the two did not share their
+    baseline. An effect well beyond the threshold is found."""
     rng = np.random.default_rng(5)
     threshold = 0.0 if effect == 0 else 0.03
-    found = 0
-    for _ in range(400):
-        sides = [
-            Measurement(
-                HERE,
-                {n: gauged(*(shift + 0.01 * rng.standard_normal(6))) for n in ("a", "b", "c")},
-                (),
-            )
-            for shift in (0.0, log1p(effect))
-        ]
-        verdicts = [c.verdict for c in changes(sides[1], sides[0], threshold)]
-        found += Verdict.SLOWER in verdicts
-    assert at_least <= found / 400 <= at_most
+
+    def drawn(shift: float, launches: int = 5) -> Measurement:
+        noise = 0.01 * rng.standard_normal((3, launches))
+        return measured(**{n: gauged(*(shift + x)) for n, x in zip("abc", noise, strict=True)})
+
+    def slower(now: Measurement, before: Measurement) -> set[str]:
+        found = changes(now, before, threshold)
+        return {c.label for c in found if c.verdict is Verdict.SLOWER}
+
+    failed = 0
+    for _ in range(1000):
+        before = drawn(0.0, 24)
+        failed += bool(slower(drawn(log1p(effect)), before) & slower(drawn(log1p(effect)), before))
+    assert at_least <= failed / 1000 <= at_most
