@@ -195,6 +195,7 @@ BLOCKS = (
     Column("segment", _TEXT, "what was timed"),
     Column("step_ms", pa.list_(_REAL), "every scored step; of windows all their steps in a row"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
+    Column("reason_codes", _TEXTS, "what torch did meanwhile that makes the times doubtful"),
 )
 
 TABLES = {

@@ -6,14 +6,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from bench.reason_codes import TOO_FEW_LAUNCHES
+from bench.reason_codes import FEWEST_LAUNCHES, TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing.segments import Segment, mean_step_ms, update_cost_ms
 from reports.load import NO_UPDATE, Records, Run, Standing
 from reports.paired import Cells
 from reports.statistics import Floats
-from reports.verdicts import FEWEST_LAUNCHES
 
 Key = tuple[tuple[int, int], int]
 """(seed, launch), round: contenders of one seed share their launches."""
@@ -83,7 +82,7 @@ def load_times(records: Records) -> tuple[Records, dict[str, Timing]]:
 def _checked(run: Run, timing: Timing | None, untimed: int) -> Run:
     codes: list[str] = list(run["reason_codes"] or [])
     launches = {launch for launch, _ in timing.step_ms()} if timing else set()
-    if len(launches) < FEWEST_LAUNCHES:
+    if len(launches) < FEWEST_LAUNCHES and TOO_FEW_LAUNCHES not in codes:
         codes.append(TOO_FEW_LAUNCHES)
     if untimed:
         codes.append(f"{untimed} blocks without a time")

@@ -62,6 +62,12 @@ class TimedContender:
     def runs(self) -> tuple[Run, ...]:
         return self.facts.contender.runs
 
+    @property
+    def codes(self) -> list[str]:
+        """Why its figures deserve caution: what its runs carry."""
+        codes = [code for run in self.runs for code in run["reason_codes"] or ()]
+        return list(dict.fromkeys(codes))
+
     def segment(self, name: str) -> SegmentTimes | None:
         return next((times for times in self.segments if times.part.name == name), None)
 

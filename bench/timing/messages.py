@@ -1,6 +1,6 @@
 """What the coordinator and its contenders' processes tell each other. No torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,8 @@ class Answer:
     times_ms: Mapping[str, list[float]]
     foreign_cpu_cores: float | None
     """Cores that other programs used meanwhile; None where it cannot be known."""
+    reason_codes: Sequence[str] = ()
+    """What torch did meanwhile that makes the times doubtful."""
 
 
 @dataclass(frozen=True)

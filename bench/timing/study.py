@@ -10,10 +10,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
 
+from bench import validity
 from bench.run_rows import Row, failed_run, run_identity
 from bench.schema import AGAIN, CONTENDER, OK
 from bench.spec import RunSpec
 from bench.store import StudyStore
+from bench.timing.cautions import cautions, foreign_cpu_cores
 from bench.timing.launcher import Block, DoesNotFitError, Entry, Launcher, LaunchError
 from bench.timing.messages import Scouted
 
@@ -175,14 +177,16 @@ class _Setting:
         spec, known = contender.spec, contender.known
         row = {
             **run_identity(spec, self._store.study),
+            "reason_codes": [],
             **known.run,
             "status": OK,
-            "reason_codes": [],
+            "foreign_cpu_cores": foreign_cpu_cores(contender.blocks),
             "launches": contender.launches,
             "side_by_side": self._together,
             "stopped": stopped,
             "wall_s": time.monotonic() - self._started,
         }
+        validity.add_to(row, cautions(spec.device, contender.blocks))
         tables = {"runs": [row], "segments": known.segments, "blocks": contender.blocks}
         self._store.write_run(spec.run_id, tables)
 
@@ -224,6 +228,7 @@ def _rows(blocks: Iterable[Block], run_id: str) -> list[Row]:
             "segment": segment,
             "step_ms": times,
             "foreign_cpu_cores": block.answer.foreign_cpu_cores,
+            "reason_codes": list(block.answer.reason_codes),
         }
         for block in blocks
         if block.run_id == run_id

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bench.commands import run_command
 from bench.errors import UsageError
+from bench.reason_codes import TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing import command
@@ -57,6 +58,8 @@ def test_runs_say_how_they_were_timed(store: StudyStore) -> None:
     for row in runs.values():
         assert (row["status"], row["mode"], row["launches"]) == ("ok", "time", 2)
         assert row["side_by_side"]
+        assert TOO_FEW_LAUNCHES in row["reason_codes"]
+        assert row["foreign_cpu_cores"] is None or row["foreign_cpu_cores"] >= 0
         assert row["stopped"] in ("target reached", "time limit")
         assert row["peak_allocated_bytes"] > 0
         assert row["device_name"]
