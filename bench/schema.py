@@ -46,6 +46,11 @@ _TEXT, _BOOL, _INT, _REAL = pa.string(), pa.bool_(), pa.int64(), pa.float64()
 _WIDTHS = pa.list_(pa.int32())
 _TEXTS = pa.list_(pa.string())
 
+_PEAK_PARTS = tuple(
+    Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
+    for part in MEMORY_PARTS
+)
+
 RUNS = (
     Column("run_id", _TEXT, "content hash of the run's configuration"),
     Column("study", _TEXT, "name of the study"),
@@ -103,10 +108,7 @@ RUNS = (
     Column("peak_allocated_bytes", _INT, "largest over all kinds of step"),
     Column("peak_reserved_bytes", _INT, "the same, reserved by the allocator; null on CPU"),
     Column("memory_source", _TEXT, "accounted (untimed pass over tensors) or allocator"),
-    *(
-        Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
-        for part in MEMORY_PARTS
-    ),
+    *_PEAK_PARTS,
     Column("selected_step", _INT, "step of the validation-selected checkpoint"),
     Column("test_loss", _REAL, "cross-entropy on the test split, selected checkpoint"),
     Column("test_top1_percent", _REAL, "top-1 accuracy on the test split, selected checkpoint"),
@@ -180,10 +182,12 @@ SEGMENTS = (
     Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
     Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
     Column("training_macs", _INT, "forward plus backward of one step; of windows, of the update's"),
+    Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("dispatched_operators", _INT, "ATen operators of that step"),
     Column("host_synchronisations", _INT, "times that the host waits for the device in it"),
     Column("peak_allocated_bytes", _INT, "peak of that step"),
-    Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
+    Column("peak_reserved_bytes", _INT, "peak reserved, saved states included; null on CPU"),
+    *_PEAK_PARTS,
 )
 
 BLOCKS = (

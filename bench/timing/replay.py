@@ -73,6 +73,12 @@ class Replayer:
         self._seek(part.starts[0])
         return part.starts[0]
 
+    @property
+    def saved_bytes(self) -> int:
+        """What the saved states hold of the device's memory: no step needs it."""
+        states = {id(state): state for state in (self._initial, self._final)}
+        return sum(state.device_bytes() for state in states.values())
+
     def _window(self, part: Segment) -> list[float]:
         update = next(self._turns[part.name])
         first = max(1, update - REWARM_STEPS)

@@ -156,10 +156,11 @@ def test_the_tables_of_a_study_timed_side_by_side(demo: StudyStore) -> None:
     files, text, page = rendered(demo)
     stems = {
         *("step_time_side_by_side", "pairs_side_by_side", "kinds_side_by_side", "update_cost"),
+        *("memory", "memory_by_cause", "memory_by_segment", "compute", "operations", "parameters"),
         *("outside_the_clock", "left_out", "configuration"),
     }
     assert set(files) == {
-        *("report.md", "ratio_to_dense.png", "ratio_to_dense.svg"),
+        *("report.md", "ratio_to_dense.png", "ratio_to_dense.svg", "memory.png", "memory.svg"),
         *(f"{stem}{suffix}" for stem in stems for suffix in (".csv", ".tex")),
     }
     for said in (
