@@ -76,7 +76,12 @@ RUNS = (
     Column("started_at", _TEXT, "UTC, ISO 8601"),
     Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
-    Column("energy_j_per_step", _REAL, "of the whole GPU, per timed step; null if not counted"),
+    Column(
+        "energy_j_per_step",
+        _REAL,
+        "of the whole GPU, per timed step; of mode time per step of a block, unscored ones and "
+        "the restoring of state included, kinds as blocks have them; null if not counted",
+    ),
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution (bench.reason_codes)"),
@@ -166,6 +171,7 @@ UPDATES = (
 TELEMETRY = (
     Column("run_id", _TEXT, "the run"),
     Column("moment", _TEXT, "start or end of the run; timed: while its steps were timed"),
+    Column("launch", _INT, "of mode time: number of the launch whose blocks were timed; else null"),
     Column("statistic", _TEXT, "of timed: min, mean, max, difference, union of bits; else null"),
     Column("readings", _INT, "of timed: readings behind it; null: this one"),
     Column("field", _TEXT, "what was read"),
@@ -198,6 +204,7 @@ BLOCKS = (
     Column("position", _INT, "place in the round's random order, from 0"),
     Column("segment", _TEXT, "what was timed"),
     Column("step_ms", pa.list_(_REAL), "every scored step; of windows all their steps in a row"),
+    Column("unscored_steps", _INT, "steps of the block that came before scored ones"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
     Column("reason_codes", _TEXTS, "what torch did meanwhile that makes the times doubtful"),
 )

@@ -13,17 +13,20 @@ from bench.run_rows import Row
 from bench.validity import machine_codes
 
 
-def cautions(device: str, blocks: Sequence[Row]) -> list[str]:
+def cautions(device: str, blocks: Sequence[Row], observed: Mapping[int, Observed]) -> list[str]:
     """Codes of a run: those of its blocks, those of any launch, and too few launches.
 
     Args:
         device: kind that the steps ran on.
         blocks: its rows of the table, of all launches.
+        observed: by launch, what was seen of the GPU in these blocks.
     """
     launches = _by_launch(blocks)
     codes = [code for row in blocks for code in row["reason_codes"] or ()]
-    for rows in launches.values():
-        codes += machine_codes(device, Observed(), foreign_cpu_cores(rows))
+    tops = [top for seen in observed.values() if (top := seen.top_sm_clock_mhz) is not None]
+    for launch, rows in launches.items():
+        seen = observed.get(launch, Observed())
+        codes += machine_codes(device, seen, foreign_cpu_cores(rows), max(tops, default=None))
     if len(launches) < FEWEST_LAUNCHES:
         codes.append(TOO_FEW_LAUNCHES)
     return list(dict.fromkeys(codes))

@@ -74,8 +74,13 @@ def serve(replayer: Timed, connection: Connection, disturbances: Disturbances) -
         request: Request = connection.recv()
         disturbances.start()
         load = ForeignLoad()
-        times = {name: replayer.time(parts[name], n) for name, n in request.repetitions.items()}
-        connection.send(Answer(times, load.cores(), disturbances.codes()))
+        times: dict[str, list[float]] = {}
+        unscored: dict[str, int] = {}
+        for name, repetitions in request.repetitions.items():
+            before = replayer.steps_taken
+            times[name] = replayer.time(parts[name], repetitions)
+            unscored[name] = replayer.steps_taken - before - len(times[name])
+        connection.send(Answer(times, unscored, load.cores(), disturbances.codes()))
 
 
 def scout(assignment: Assignment, connection: Connection) -> None:

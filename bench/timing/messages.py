@@ -44,6 +44,8 @@ class Answer:
     """Milliseconds of every step that was timed, by segment."""
 
     times_ms: Mapping[str, list[float]]
+    unscored_steps: Mapping[str, int]
+    """By segment: steps taken before scored ones."""
     foreign_cpu_cores: float | None
     """Cores that other programs used meanwhile; None where it cannot be known."""
     reason_codes: Sequence[str] = ()

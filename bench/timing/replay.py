@@ -21,6 +21,11 @@ class Timed(Protocol):
 
     segments: tuple[Segment, ...]
 
+    @property
+    def steps_taken(self) -> int:
+        """Steps done so far, scored or not."""
+        ...
+
     def warm_up(self) -> None: ...
     def time(self, part: Segment, repetitions: int) -> list[float]: ...
 
@@ -38,6 +43,7 @@ class Replayer:
     def __init__(self, session: Session, final: MethodState | None = None) -> None:
         self.session = session
         self._clock = make_clock(session.device)
+        self.steps_taken = 0
         self.segments = segments(
             session.method.flags, session.spec.total_steps, widths_change=final is not None
         )
@@ -93,6 +99,7 @@ class Replayer:
         self.session.method.after_step(step - 1)
 
     def _step(self, step: int) -> None:
+        self.steps_taken += 1
         self.session.train_step(step, self.session.data.batch(step), self._clock)
 
     def _at(self, state: MethodState) -> Snapshot:
@@ -115,6 +122,10 @@ class BareReplayer:
 
     def __init__(self, loop: BareLoop) -> None:
         self._loop = loop
+
+    @property
+    def steps_taken(self) -> int:
+        return self._loop.steps
 
     def warm_up(self) -> None:
         self._loop.time_ms(REWARM_STEPS)

@@ -88,7 +88,8 @@ def test_of_several_seeds_the_largest_peak_counts(tmp_path: Path) -> None:
 
 
 def test_records_that_do_not_know_their_parts(tmp_path: Path) -> None:
-    run = timed_run("dense", 1.0) | {f"peak_{part}_bytes": None for part in MEMORY_PARTS}
+    run: dict[str, Any] = timed_run("dense", 1.0)
+    run |= {f"peak_{part}_bytes": None for part in MEMORY_PARTS}
     tables = timed_tables(run)
     for row in tables["segments"]:
         for part in MEMORY_PARTS:
