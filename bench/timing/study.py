@@ -37,11 +37,20 @@ class Effort:
 class Watch(Protocol):
     """Shows a person what is going on."""
 
+    def begin(self, specs: Sequence[RunSpec]) -> None:
+        """A setting, whose time limit counts from now."""
+        ...
+
     def scouting(self, spec: RunSpec) -> None: ...
     def launching(self, number: int, blocks: int) -> None: ...
     def block_done(self, spec: RunSpec) -> None: ...
+    def measured(self, width: float | None, launches: int) -> None:
+        """After so many launches the widest interval has this half-width; None: unknown yet."""
+        ...
+
     def left_out(self, spec: RunSpec, row: Row) -> None: ...
     def said(self, text: str) -> None: ...
+    def end(self) -> None: ...
 
 
 Width = Callable[[StudyStore, Sequence[str]], float | None]
@@ -94,6 +103,7 @@ class _Setting:
         self._started = time.monotonic()
 
     def run(self) -> list[Row]:
+        self._watch.begin(self._specs)
         recorded = read_records(self._store, [spec.run_id for spec in self._specs])
         if all(spec.run_id in recorded for spec in self._specs) and self._enough(recorded):
             self._watch.said("measured well enough already: nothing to do")
@@ -199,9 +209,7 @@ class _Setting:
 
     def _enough(self, records: Mapping[str, RunRecord]) -> bool:
         launches = min(record.launches for record in records.values())
-        if launches < self._effort.launches:
-            return False
         width = self._width(self._store, list(records))
-        if width is not None:
-            self._watch.said(f"widest interval: +-{width:.1%} after {launches} launches")
-        return width is not None and width <= self._effort.target
+        self._watch.measured(width, launches)
+        enough = launches >= self._effort.launches
+        return enough and width is not None and width <= self._effort.target
