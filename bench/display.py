@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
+    ProgressColumn,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
@@ -27,6 +28,30 @@ _PLAIN_INTERVAL_S = 10.0
 def make_display(console: Console) -> Display:
     """Bars where they can be drawn."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+def make_bars(
+    console: Console, unit: str, *more: ProgressColumn, refresh_itself: bool = True
+) -> bars.Progress:
+    """Bars whose tasks say their state in words, in a field of that name.
+
+    Args:
+        unit: what is counted; may name fields of the task.
+        more: columns before the state.
+        refresh_itself: draw in a thread; else whoever changes something draws it.
+    """
+    return bars.Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+        *more,
+        TextColumn("{task.fields[state]}"),
+        console=console,
+        auto_refresh=refresh_itself,
+        refresh_per_second=4,  # drawing must not take time from a timed step
+    )
 
 
 def outcome_line(spec: RunSpec, row: Row) -> str:
@@ -51,18 +76,7 @@ class LiveDisplay:
     """Two bars: all optimizer steps of the study, and those of the current run."""
 
     def __init__(self, console: Console) -> None:
-        self._bars = bars.Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TextColumn("steps"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[state]}"),
-            console=console,
-            refresh_per_second=4,  # drawing must not take time from a timed step
-        )
+        self._bars = make_bars(console, "steps", TextColumn("left"), TimeRemainingColumn())
         self._study: TaskID
         self._run: TaskID
         self._runs: Sequence[RunSpec] = ()

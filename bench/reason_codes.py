@@ -8,6 +8,8 @@ FOREIGN_CORES = 0.3
 """Cores used by others above which CPU timings deserve a caution."""
 CLOCK_SHARE = 0.05
 """How far a GPU's mean clock may stay below the highest of the same run."""
+FEWEST_LAUNCHES = 5
+"""Launches of mode time below which there is no verdict."""
 
 NO_UPDATE_EXECUTED = "no_update_executed"
 TRANSFER_SKIPPED = "transfer_skipped"
@@ -22,7 +24,6 @@ GPU_PROCESSES_NOT_VISIBLE = "gpu_processes_not_visible"
 ALLOCATOR_RETRY = "allocator_retry"
 RECOMPILED = "recompiled"
 AUTOTUNE = "autotune"
-BATCH_CHANGED = "batch_changed"
 TOO_FEW_LAUNCHES = "too_few_launches"
 NO_NOISE_FLOOR = "no_noise_floor"
 
@@ -41,7 +42,6 @@ MEANINGS = {
     ALLOCATOR_RETRY: "the GPU's memory ran short: the allocator had to give back its cache",
     RECOMPILED: "a graph was compiled while steps were timed",
     AUTOTUNE: "kernels were, or may have been, chosen by trial while steps were timed",
-    BATCH_CHANGED: "the batch size is not the one asked for",
     TOO_FEW_LAUNCHES: "too few fresh processes for a verdict",
     NO_NOISE_FLOOR: "no difference between equals was measured: what noise does is unknown",
 }

@@ -1,6 +1,7 @@
 """From a finished training to rows of the record tables."""
 
 import json
+from collections.abc import Collection
 from itertools import accumulate
 
 from bench.ideal_macs import ideal_training_macs
@@ -16,8 +17,9 @@ from bench.run_rows import Row
 from bench.schema import DENSE_GRADIENT, OK, WARM_UP
 from bench.session import Session
 from bench.spec import RunSpec
-from bench.train import StepRecord, Training
+from bench.train import Training
 from bench.workloads.registry import get_workload
+from methods.base import Topology
 from methods.budget import attention_budget, ffn_budget, unit_budget
 
 
@@ -53,7 +55,9 @@ def step_rows(training: Training) -> list[Row]:
                 "heads_per_layer": list(topology.heads_per_layer),
                 "channels_per_layer": list(topology.channels_per_layer),
                 "training_macs": account.macs.training,
-                "ideal_training_macs": _ideal_macs(training, record),
+                "ideal_training_macs": ideal_step_macs(
+                    training.session.spec, topology, record.active_parameters, record.flags
+                ),
                 "peak_allocated_bytes": allocated,
                 "peak_reserved_bytes": reserved,
                 "dispatched_operators": account.operators,
@@ -63,14 +67,16 @@ def step_rows(training: Training) -> list[Row]:
     return rows
 
 
-def _ideal_macs(training: Training, record: StepRecord) -> int:
-    spec, topology = training.session.spec, record.kind[0]
+def ideal_step_macs(
+    spec: RunSpec, topology: Topology, active_parameters: int, flags: Collection[str]
+) -> int:
+    """Of one minibatch, by what is active in its forward pass and the step's flags."""
     return spec.batch_size * ideal_training_macs(
         get_workload(spec.workload).shape,
         sum(topology.heads_per_layer),
         sum(topology.channels_per_layer),
-        record.active_parameters,
-        DENSE_GRADIENT in record.flags,
+        active_parameters,
+        DENSE_GRADIENT in flags,
     )
 
 

@@ -46,6 +46,11 @@ _TEXT, _BOOL, _INT, _REAL = pa.string(), pa.bool_(), pa.int64(), pa.float64()
 _WIDTHS = pa.list_(pa.int32())
 _TEXTS = pa.list_(pa.string())
 
+_PEAK_PARTS = tuple(
+    Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
+    for part in MEMORY_PARTS
+)
+
 RUNS = (
     Column("run_id", _TEXT, "content hash of the run's configuration"),
     Column("study", _TEXT, "name of the study"),
@@ -71,7 +76,12 @@ RUNS = (
     Column("started_at", _TEXT, "UTC, ISO 8601"),
     Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
-    Column("energy_j_per_step", _REAL, "of the whole GPU, per timed step; null if not counted"),
+    Column(
+        "energy_j_per_step",
+        _REAL,
+        "of the whole GPU, per timed step; of mode time per step of a block, unscored ones and "
+        "the restoring of state included, kinds as blocks have them; null if not counted",
+    ),
     Column("status", _TEXT, "ok, failed or skipped"),
     Column("reason", _TEXT, "why a run is not ok; null otherwise"),
     Column("reason_codes", _TEXTS, "why a run's figures deserve caution (bench.reason_codes)"),
@@ -103,10 +113,7 @@ RUNS = (
     Column("peak_allocated_bytes", _INT, "largest over all kinds of step"),
     Column("peak_reserved_bytes", _INT, "the same, reserved by the allocator; null on CPU"),
     Column("memory_source", _TEXT, "accounted (untimed pass over tensors) or allocator"),
-    *(
-        Column(f"peak_{part}_bytes", _INT, f"{part} at the accounted peak; the parts add up to it")
-        for part in MEMORY_PARTS
-    ),
+    *_PEAK_PARTS,
     Column("selected_step", _INT, "step of the validation-selected checkpoint"),
     Column("test_loss", _REAL, "cross-entropy on the test split, selected checkpoint"),
     Column("test_top1_percent", _REAL, "top-1 accuracy on the test split, selected checkpoint"),
@@ -164,6 +171,7 @@ UPDATES = (
 TELEMETRY = (
     Column("run_id", _TEXT, "the run"),
     Column("moment", _TEXT, "start or end of the run; timed: while its steps were timed"),
+    Column("launch", _INT, "of mode time: number of the launch whose blocks were timed; else null"),
     Column("statistic", _TEXT, "of timed: min, mean, max, difference, union of bits; else null"),
     Column("readings", _INT, "of timed: readings behind it; null: this one"),
     Column("field", _TEXT, "what was read"),
@@ -180,10 +188,12 @@ SEGMENTS = (
     Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
     Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
     Column("training_macs", _INT, "forward plus backward of one step; of windows, of the update's"),
+    Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("dispatched_operators", _INT, "ATen operators of that step"),
     Column("host_synchronisations", _INT, "times that the host waits for the device in it"),
     Column("peak_allocated_bytes", _INT, "peak of that step"),
-    Column("peak_reserved_bytes", _INT, "peak reserved; null on CPU"),
+    Column("peak_reserved_bytes", _INT, "peak reserved, saved states included; null on CPU"),
+    *_PEAK_PARTS,
 )
 
 BLOCKS = (
@@ -194,7 +204,9 @@ BLOCKS = (
     Column("position", _INT, "place in the round's random order, from 0"),
     Column("segment", _TEXT, "what was timed"),
     Column("step_ms", pa.list_(_REAL), "every scored step; of windows all their steps in a row"),
+    Column("unscored_steps", _INT, "steps of the block that came before scored ones"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
+    Column("reason_codes", _TEXTS, "what torch did meanwhile that makes the times doubtful"),
 )
 
 TABLES = {

@@ -25,16 +25,22 @@ def per_step(observed: Observed, steps: int) -> float | None:
     return observed.energy_j / steps if observed.energy_j is not None and steps else None
 
 
-def machine_codes(device: str, observed: Observed, foreign_cores: float | None) -> list[str]:
+def machine_codes(
+    device: str,
+    observed: Observed,
+    foreign_cores: float | None,
+    top_sm_clock_mhz: float | None = None,
+) -> list[str]:
     """Why the machine makes the figures doubtful.
 
     Args:
         device: kind that the steps ran on. Only a GPU's neighbours and clocks matter to it; host
             load matters to a CPU.
         foreign_cores: that other programs used meanwhile; None if unknown.
+        top_sm_clock_mhz: of the same run, where it was higher at another time.
     """
     if device == "cuda":
-        return observed.codes()
+        return observed.codes(top_sm_clock_mhz)
     busy = device == "cpu" and foreign_cores is not None and foreign_cores > FOREIGN_CORES
     return [FOREIGN_CPU_LOAD] * busy
 

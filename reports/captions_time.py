@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from bench.reason_codes import FEWEST_LAUNCHES
 from reports.formats import estimate, number
 from reports.load import Run
 from reports.side_by_side import Comparison, why_not
 from reports.summary_time import FENCE, TimedContender
-from reports.verdicts import EQUIVALENCE, FEWEST_LAUNCHES
+from reports.verdicts import EQUIVALENCE
 
 INTERVAL = (
     "95 % intervals: hierarchical bootstrap (launches, each of fresh processes; then rounds), "
@@ -44,6 +45,8 @@ METHOD = (
     "where launches hardly differ. With one launch, R counts its rounds: the interval then leaves "
     f"out all variation between launches. {VERDICTS} {FLOOR}"
 )
+MARK = "(!)"
+"""Beside figures whose runs carry reason codes."""
 ONE_LAUNCH = "covers only the variation within one launch of processes, not that between launches"
 
 
@@ -89,6 +92,16 @@ def family(comparison: Comparison) -> str:
         f"Verdicts of one family of {pairs}: their simultaneous intervals are {shown} times as "
         f"wide as those shown, and more launches narrow both{same}."
     )
+
+
+def marked(comparison: Comparison) -> list[str]:
+    """A note naming the contenders that carry a caution; their figures carry MARK."""
+    named = [
+        f"{t.facts.contender.label_with_density} ({', '.join(t.codes)})"
+        for t in comparison.contenders
+        if t.codes
+    ]
+    return [f"{MARK}: with a caution, explained at the end: {'; '.join(named)}."] if named else []
 
 
 def _again(comparison: Comparison) -> str:

@@ -29,6 +29,12 @@ pc: Any = pyarrow.compute  # its functions are made at import time: no checker k
 
 ORDINARY_KIND, COLLECTING_KIND, DENSE_GRADIENT_KIND, UPDATE_KIND = range(4)
 """Kinds of timed step, the costlier flag winning: an update step is an update step."""
+KIND_OF_FLAG = {
+    COLLECTING: COLLECTING_KIND,
+    DENSE_GRADIENT: DENSE_GRADIENT_KIND,
+    UPDATE: UPDATE_KIND,
+}
+"""The last flag that a step has decides."""
 
 STEP_NUMBERS = (
     *("step_ms", "topology_ms", "dispatched_operators", "host_synchronisations"),
@@ -205,11 +211,7 @@ def _steps_of_one(table: pa.Table) -> Steps:
     flagged = _flagged(flags)
     warm = flagged(WARM_UP)
     kinds = np.full(len(warm), ORDINARY_KIND, np.int8)
-    for flag, kind in (
-        (COLLECTING, COLLECTING_KIND),
-        (DENSE_GRADIENT, DENSE_GRADIENT_KIND),
-        (UPDATE, UPDATE_KIND),
-    ):
+    for flag, kind in KIND_OF_FLAG.items():
         kinds[flagged(flag)] = kind
     times, topology, operators, synchronisations, peaks = (
         table[column].combine_chunks().to_numpy(zero_copy_only=False).astype(float)

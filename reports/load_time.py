@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from bench.reason_codes import TOO_FEW_LAUNCHES
+from bench.reason_codes import FEWEST_LAUNCHES, TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing.segments import Segment, mean_step_ms, update_cost_ms
 from reports.load import NO_UPDATE, Records, Run, Standing
 from reports.paired import Cells
+from reports.segment_counts import Row, counted_steps
 from reports.statistics import Floats
-from reports.verdicts import FEWEST_LAUNCHES
 
 Key = tuple[tuple[int, int], int]
 """(seed, launch), round: contenders of one seed share their launches."""
@@ -42,6 +42,8 @@ class Timing:
     contender: Role
     again: Role
     """The reference's second entry (A/A); empty for others."""
+    costs: tuple[Row, ...] = ()
+    """Of each segment its row of the table: what a step costs apart from time."""
 
     def segment_ms(self, name: str, statistic: str = "mean_ms") -> Cells:
         return {k: getattr(b, statistic) for k, b in self.contender.get(name, {}).items()}
@@ -64,11 +66,17 @@ def load_times(records: Records) -> tuple[Records, dict[str, Timing]]:
     """The timings of runs that are shown, by run id, and the records with what only they tell:
     which runs held no update, and why runs deserve caution."""
     ids = [run["run_id"] for run in records.shown]
-    segments = _segments(records.store, ids)
+    costs = _costs(records.store, ids)
+    segments = {i: tuple(_segment(row) for row in rows) for i, rows in costs.items()}
     seeds = {run["run_id"]: run["seed"] for run in records.shown}
     roles, untimed = _blocks(records.store, seeds, segments)
     timings = {
-        run_id: Timing(parts, roles.get((run_id, CONTENDER), {}), roles.get((run_id, AGAIN), {}))
+        run_id: Timing(
+            parts,
+            roles.get((run_id, CONTENDER), {}),
+            roles.get((run_id, AGAIN), {}),
+            tuple(costs[run_id]),
+        )
         for run_id, parts in segments.items()
     }
     runs = [
@@ -83,30 +91,34 @@ def load_times(records: Records) -> tuple[Records, dict[str, Timing]]:
 def _checked(run: Run, timing: Timing | None, untimed: int) -> Run:
     codes: list[str] = list(run["reason_codes"] or [])
     launches = {launch for launch, _ in timing.step_ms()} if timing else set()
-    if len(launches) < FEWEST_LAUNCHES:
+    if len(launches) < FEWEST_LAUNCHES and TOO_FEW_LAUNCHES not in codes:
         codes.append(TOO_FEW_LAUNCHES)
     if untimed:
         codes.append(f"{untimed} blocks without a time")
-    run = replace(run, row={**run.row, "reason_codes": codes})
+    steps = counted_steps(timing.costs if timing else (), run["total_steps"] or 0)
+    run = replace(run, row={**run.row, "reason_codes": codes}, steps=steps)
     known = timing.segments if timing else ()
     if run["is_dynamic"] and known and not any(part.is_window for part in known):
         return replace(run, standing=Standing.INVALID, reason=NO_UPDATE)
     return run
 
 
-def _segments(store: StudyStore, run_ids: Sequence[str]) -> dict[str, tuple[Segment, ...]]:
-    found: dict[str, list[Segment]] = {run_id: [] for run_id in run_ids}
+def _costs(store: StudyStore, run_ids: Sequence[str]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {run_id: [] for run_id in run_ids}
     for row in store.arrow("segments", run_ids=run_ids).to_pylist():
-        part = Segment(
-            name=row["segment"],
-            starts=(),  # where it was replayed from is not recorded
-            length=row["window_steps"] or 1,
-            share=row["share"],
-            base=tuple(row["base"] or ()),
-            final_widths=bool(row["final_widths"]),
-        )
-        found[row["run_id"]].append(part)
-    return {run_id: tuple(parts) for run_id, parts in found.items()}
+        found[row["run_id"]].append(row)
+    return found
+
+
+def _segment(row: Row) -> Segment:
+    return Segment(
+        name=row["segment"],
+        starts=(),  # where it was replayed from is not recorded
+        length=row["window_steps"] or 1,
+        share=row["share"],
+        base=tuple(row["base"] or ()),
+        final_widths=bool(row["final_widths"]),
+    )
 
 
 def _blocks(

@@ -42,9 +42,7 @@ class Pair:
     @property
     def codes(self) -> list[str]:
         """Why the ratio deserves caution: what its runs carry, and what the verdict lacks."""
-        runs = [run for side in (self.mine, self.theirs) for run in side.runs]
-        codes = [code for run in runs for code in run["reason_codes"] or ()]
-        return list(dict.fromkeys([*self.judged.codes, *codes]))
+        return list(dict.fromkeys([*self.judged.codes, *self.mine.codes, *self.theirs.codes]))
 
     def turned(self) -> "Pair":
         """Theirs over mine."""

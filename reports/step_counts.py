@@ -14,8 +14,9 @@ class Count:
 
     low: int
     high: int
-    total: int
-    steps: int
+    total: float
+    steps: float
+    """Not whole where a segment of mode time stands for half of the steps."""
 
     @property
     def mean(self) -> float:

@@ -10,6 +10,7 @@ from bench.timing.segments import Segment
 from reports.load import Run
 from reports.load_time import Block, Key, Timing
 from reports.paired import Cells, by_launch, mean, mean_difference, scaled
+from reports.segment_counts import Row
 from reports.statistics import Estimate
 from reports.summary import Summary
 
@@ -53,6 +54,7 @@ class TimedContender:
     again: Cells  # of the reference's second entry; empty for others
     segments: tuple[SegmentTimes, ...]
     update: UpdateCost | None
+    costs: tuple[Row, ...]  # of each segment, that of the run with the largest peak
 
     @property
     def flagged(self) -> int:
@@ -61,6 +63,12 @@ class TimedContender:
     @property
     def runs(self) -> tuple[Run, ...]:
         return self.facts.contender.runs
+
+    @property
+    def codes(self) -> list[str]:
+        """Why its figures deserve caution: what its runs carry."""
+        codes = [code for run in self.runs for code in run["reason_codes"] or ()]
+        return list(dict.fromkeys(codes))
 
     def segment(self, name: str) -> SegmentTimes | None:
         return next((times for times in self.segments if times.part.name == name), None)
@@ -81,6 +89,7 @@ def summarise_times(facts: Summary, timings: Mapping[str, Timing]) -> TimedConte
         again=_merged(one.step_ms(again=True) for one in timed),
         segments=segments,
         update=_update(segments, timed, facts.contender.setting["total_steps"] or 0),
+        costs=_costs(timed),
     )
 
 
@@ -96,6 +105,15 @@ def outliers(values: Sequence[float]) -> int:
 def _parts(timed: Sequence[Timing]) -> list[Segment]:
     """The segments of one schedule: that of every run of a contender."""
     return list({part.name: part for one in timed for part in one.segments}.values())
+
+
+def _costs(timed: Sequence[Timing]) -> tuple[Row, ...]:
+    largest: dict[str, Row] = {}
+    for row in (row for one in timed for row in one.costs):
+        name, peak = row["segment"], row["peak_allocated_bytes"] or 0
+        if name not in largest or peak > (largest[name]["peak_allocated_bytes"] or 0):
+            largest[name] = row
+    return tuple(largest.values())
 
 
 def _segment(part: Segment, timed: Sequence[Timing]) -> SegmentTimes:

@@ -1,6 +1,6 @@
 """Tables of memory: the peak, what it is made of, and the peak of every kind of step."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.schema import MEMORY_PARTS
@@ -36,6 +36,22 @@ KINDS = {
     DENSE_GRADIENT_KIND: "dense_gradient",
     UPDATE_KIND: "update",
 }
+
+
+def _fixed(value: float) -> str:
+    """As many decimals for all parts, so that a reader can add them up."""
+    return f"{value:,.3f}"
+
+
+PART_COLUMNS = (
+    *(Column(f"{part}_mib", f"{HEADS[part]}, MiB", _fixed) for part in MEMORY_PARTS),
+    Column("sum_mib", "sum, MiB", _fixed),
+)
+OUTSIDE = Column("outside_mib", "allocator's peak minus sum, MiB", _fixed)
+ALLOCATOR_NOTE = (
+    "The allocator's own peak, which is the headline, also holds the data set at rest, "
+    "workspaces inside operators, and what the device's libraries allocate."
+)
 
 
 def memory(records: Records, summaries: Sequence[Summary]) -> Table:
@@ -77,15 +93,16 @@ def memory_by_cause(records: Records, summaries: Sequence[Summary]) -> Table:
     columns = [
         METHOD,
         DENSITY,
-        *(Column(f"{part}_mib", f"{HEADS[part]}, MiB", _fixed) for part in MEMORY_PARTS),
-        Column("sum_mib", "sum, MiB", _fixed),
-        Column("outside_mib", "allocator's peak minus sum, MiB", _fixed),
+        *PART_COLUMNS,
+        OUTSIDE,
     ]
     if not any(ALLOCATOR in s.memory_sources for s in shown):
         columns.pop()
     sections = []
     for setting, here in by_setting(shown):
-        rows = [_parts_row(run) for s in here if (run := _largest(s))]
+        rows = [
+            parts_row(parts_of(run), _allocators_peak(run)) for s in here if (run := _largest(s))
+        ]
         sections.append(section(records, setting, here, columns, rows))
     notes = [
         "The peak of the kind of step with the largest one, at its highest moment, in the run with "
@@ -95,10 +112,7 @@ def memory_by_cause(records: Records, summaries: Sequence[Summary]) -> Table:
         "among them. The data set at rest is in no part.",
     ]
     if any(ALLOCATOR in s.memory_sources for s in shown):
-        notes.append(
-            "The allocator's own peak, which is the headline, also holds the data set at rest, "
-            "workspaces inside operators, and what the device's libraries allocate."
-        )
+        notes.append(ALLOCATOR_NOTE)
     return Table("memory_by_cause", "Memory by cause", sections, notes)
 
 
@@ -125,28 +139,28 @@ def memory_by_kind(records: Records, summaries: Sequence[Summary]) -> Table:
     return Table("memory_by_kind", "Peak memory by kind of step", sections, notes)
 
 
-def _fixed(value: float) -> str:
-    """As many decimals for all parts, so that a reader can add them up."""
-    return f"{value:,.3f}"
+def parts_of(row: Mapping[str, Any] | Run) -> dict[str, int]:
+    """Bytes of every part, from a row of `runs` or `segments`; empty if it does not know them."""
+    parts = {part: row[f"peak_{part}_bytes"] for part in MEMORY_PARTS}
+    return {} if None in parts.values() else parts
 
 
 def _largest(summary: Summary) -> Run | None:
     """The run with the largest accounted peak; None if no run knows its parts."""
-    known = [run for run in summary.contender.runs if _parts(run)]
-    return max(known, key=lambda run: sum(_parts(run).values()), default=None)
+    known = [run for run in summary.contender.runs if parts_of(run)]
+    return max(known, key=lambda run: sum(parts_of(run).values()), default=None)
 
 
-def _parts(run: Run) -> dict[str, int]:
-    parts = {part: run[f"peak_{part}_bytes"] for part in MEMORY_PARTS}
-    return {} if None in parts.values() else parts
+def _allocators_peak(run: Run) -> int | None:
+    return run["peak_allocated_bytes"] if run["memory_source"] == ALLOCATOR else None
 
 
-def _parts_row(run: Run) -> dict[str, float]:
-    parts = _parts(run)
+def parts_row(parts: Mapping[str, int], allocators_peak: int | None) -> dict[str, float]:
+    """Cells of PART_COLUMNS, and of OUTSIDE where there is an allocator's peak (bytes)."""
     total = sum(parts.values())
     row = {f"{part}_mib": size / MIB for part, size in parts.items()} | {"sum_mib": total / MIB}
-    if run["memory_source"] == ALLOCATOR:
-        row["outside_mib"] = (run["peak_allocated_bytes"] - total) / MIB
+    if allocators_peak is not None:
+        row["outside_mib"] = (allocators_peak - total) / MIB
     return row
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.modes import TIME
 from reports.formats import integer, number, spread
 from reports.load import (
     COLLECTING_KIND,
@@ -23,17 +24,28 @@ PLAIN_KINDS = {
 }
 """Kinds of step without an update, the plainest first."""
 
-NOTES = (
+_WHAT = (
     "Ops: ATen operators dispatched in a whole step, a fused or foreach operator as one, "
     "views among them. Waits: host synchronisations, that is values read by the host, results "
     "whose shape the data decide, blocking copies between host and device; not what an operator "
-    "waits for inside. On a CPU, those that the step would have on a GPU.",
+    "waits for inside. On a CPU, those that the step would have on a GPU."
+)
+NOTES = (
+    _WHAT,
     "Step: the most frequent kind of step without an update, named under kind. Update: steps with "
     "a topology update. Mean: over all steps of the executed schedule, warm-up among them. Exact "
     "counts, so no interval; smallest to largest where steps or runs differ (CSV: their mean).",
     "Counted in an untimed repetition of the first step of each kind. Of masked methods the first "
     "update stands for all; of methods that transfer units, every update is counted.",
 )
+NOTES_TIME = (
+    _WHAT,
+    "Step: the most frequent kind of step without an update, named under kind. Update: the update "
+    "step of a window. Mean: over all steps of the full schedule, each kind as often as it has it. "
+    "Exact counts, so no interval; smallest to largest where steps or runs differ (CSV: mean).",
+    "Counted in an untimed replay of one step of every segment. One update stands for all.",
+)
+"""Of contenders that were timed side by side."""
 
 
 def operations(records: Records, summaries: Sequence[Summary]) -> Table:
@@ -55,7 +67,8 @@ def operations(records: Records, summaries: Sequence[Summary]) -> Table:
         rows = [_row(s) for s in here]
         if any(rows):
             sections.append(section(records, setting, here, columns, rows))
-    return Table("operations", "Operators and host synchronisations", sections, NOTES)
+    notes = NOTES_TIME if records.mode == TIME else NOTES
+    return Table("operations", "Operators and host synchronisations", sections, notes)
 
 
 def _row(summary: Summary) -> dict[str, Any]:

@@ -50,6 +50,7 @@ def pairs_side_by_side(records: Records, comparisons: Sequence[Comparison]) -> T
         notes = [
             *captions_time.settings_notes(comparison),
             captions_time.family(comparison),
+            *captions_time.marked(comparison),
             *captions.left_out(records, comparison.setting),
         ]
         caption = captions.caption(comparison.setting, runs)
@@ -70,7 +71,8 @@ def _cell(comparison: Comparison, mine: TimedContender, theirs: TimedContender) 
     if pair is None:
         return None
     ratio = pair.judged.ratio
-    return Shown(f"{estimate(ratio)} {pair.judged.verdict}", ratio.value)
+    mark = f" {captions_time.MARK}" * bool(mine.codes or theirs.codes)
+    return Shown(f"{estimate(ratio)} {pair.judged.verdict}{mark}", ratio.value)
 
 
 def _list(comparisons: Sequence[Comparison]) -> Section:

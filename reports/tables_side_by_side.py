@@ -20,7 +20,7 @@ LAUNCHES = Column("launches_rounds", "launches / rounds")
 
 
 def step_time_side_by_side(records: Records, comparisons: Sequence[Comparison]) -> Table:
-    columns = (
+    columns = [
         METHOD,
         DENSITY,
         LAUNCHES,
@@ -32,7 +32,10 @@ def step_time_side_by_side(records: Records, comparisons: Sequence[Comparison]) 
         Column("visible_percent", "smallest visible effect, %", _percent),
         Column("verdict", "verdict", text=True),
         Column("flagged_blocks", "flagged blocks"),
-    )
+        Column("reason_codes", "cautions", text=True),
+    ]
+    if not any(t.codes for c in comparisons for t in c.contenders):
+        columns.pop()
     sections = []
     for comparison in comparisons:
         rows = [_step_time_row(comparison, contender) for contender in comparison.contenders]
@@ -56,6 +59,7 @@ def _step_time_row(comparison: Comparison, contender: TimedContender) -> dict[st
         "step_median_ms": contender.median,
         "noise_floor_percent": comparison.floor and 100 * comparison.floor.fraction,
         "flagged_blocks": _of(contender.segments),
+        "reason_codes": ", ".join(contender.codes) or None,
     }
     if not contender.facts.contender.valid:
         return row | {"ratio_to_dense": Shown("invalid"), "verdict": "invalid"}

@@ -19,11 +19,10 @@ from enum import StrEnum
 
 from scipy.special import nctdtrinc, stdtrit
 
-from bench.reason_codes import NO_NOISE_FLOOR, TOO_FEW_LAUNCHES
+from bench.reason_codes import FEWEST_LAUNCHES, NO_NOISE_FLOOR, TOO_FEW_LAUNCHES
 from reports.paired import NoiseFloor
 from reports.statistics import CONFIDENCE, Estimate, student_reach
 
-FEWEST_LAUNCHES = 5
 EQUIVALENCE = 0.02
 """Ratios that are known to be nearer to 1 than this count as the same."""
 POWER = 0.95

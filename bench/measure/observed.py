@@ -1,6 +1,6 @@
 """What was seen of a GPU while something was timed: summaries that can be added up. No torch."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
@@ -77,6 +77,14 @@ class Observed:
         return Observed({n: a + b if a and b else a or b for n, a, b in pairs})  # pyright: ignore
 
     @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any]]) -> "Observed":
+        """Back from `rows`, as far as they tell: enough for all figures and codes made of it."""
+        fields: dict[str, dict[str | None, Mapping[str, Any]]] = {}
+        for row in rows:
+            fields.setdefault(row["field"], {})[row["statistic"]] = row
+        return cls({name: _restored(statistics) for name, statistics in fields.items()})
+
+    @classmethod
     def together(cls, several: Iterable["Observed"]) -> "Observed":
         return reduce(add, several, cls())
 
@@ -138,3 +146,20 @@ def _statistics(
     if seen.unit == "bitmask":
         return [("union", float(seen.bits))]
     return [("min", seen.low), ("mean", seen.mean), ("max", seen.high)]
+
+
+def _restored(statistics: Mapping[str | None, Mapping[str, Any]]) -> Summary:
+    """One field again, from its rows by statistic."""
+    values = {name: row["value"] for name, row in statistics.items()}
+    row = next(iter(statistics.values()))
+    unit, status, readings = row["unit"], row["status"], row["readings"]
+    if row["value"] is None:  # nothing was measured, or of energy not all
+        return Summary(unit, status, readings, 1, float("inf"), float("-inf"), 0.0, 0)
+    if "union" in values:
+        bits = int(values["union"])
+        return Summary(unit, status, readings, 0, bits, bits, bits * readings, bits)
+    if "difference" in values:
+        spent = values["difference"]
+        return Summary(unit, status, readings, 0, spent, spent, spent, 0)
+    low, high, total = values["min"], values["max"], values["mean"] * readings
+    return Summary(unit, status, readings, 0, low, high, total, 0)

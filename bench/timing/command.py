@@ -7,13 +7,13 @@ from rich.console import Console
 
 from bench.errors import UsageError
 from bench.processes import start_server
-from bench.run_rows import Row
 from bench.schema import FAILED
 from bench.spec import RunSpec
 from bench.store import StudyStore
+from bench.timing.display import make_watch
 from bench.timing.launcher import Launcher, wait_passively
 from bench.timing.study import Effort, time_study
-from bench.wording import count, fraction
+from bench.wording import fraction
 from reports.side_by_side import widest_half_width
 
 
@@ -32,8 +32,12 @@ def time_command(
     wait_passively()
     start_server(runs[0].device)
     launcher = Launcher(store.folder / "logs", device_index)
-    watch = ConsoleWatch(console)
-    bad = time_study(runs, store, launcher, read_effort(effort), widest_half_width, watch)
+    asked = read_effort(effort)
+    watch = make_watch(console, asked)
+    try:
+        bad = time_study(runs, store, launcher, asked, widest_half_width, watch)
+    finally:
+        watch.end()
     watch.said(f"next: bench report {store.study}")
     return 1 if any(row["status"] == FAILED for row in bad) else 0
 
@@ -49,25 +53,3 @@ def read_effort(given: Mapping[str, Any]) -> Effort:
         raise UsageError(f"--time-limit {minutes}: a number of minutes above 0 it must be")
     target = fraction("--target", str(given.get("target", default.target)))
     return Effort(launches, target, 60 * minutes)
-
-
-class ConsoleWatch:
-    """A line for everything that takes a while."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-
-    def scouting(self, spec: RunSpec) -> None:
-        self.said(f"counting the costs of {spec.title}")
-
-    def launching(self, number: int, blocks: int) -> None:
-        self.said(f"launch {number + 1}: {count(blocks, 'block')}")
-
-    def block_done(self, spec: RunSpec) -> None:
-        pass
-
-    def left_out(self, spec: RunSpec, row: Row) -> None:
-        self.said(f"{spec.title}: {row['status']}: {row['reason']}")
-
-    def said(self, text: str) -> None:
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -14,6 +14,7 @@ from threading import Thread
 
 import torch
 
+from bench.measure.disturbances import Disturbances
 from bench.measure.load import ForeignLoad, resident_bytes
 from bench.schema import SKIPPED
 from bench.session import build_session
@@ -48,17 +49,17 @@ def work(assignment: Assignment, connection: Connection) -> None:
         traceback.print_exc()
         connection.send(Failed(reason(error)))
     else:
-        _answer(replayer, connection)
+        _answer(replayer, connection, session.device)
 
 
-def _answer(replayer: Timed, connection: Connection) -> None:
+def _answer(replayer: Timed, connection: Connection, device: torch.device) -> None:
     try:
         # Also the warm-up: every kind of step once, windows too.
         pace = {part.name: _pace_ms(replayer, part) for part in replayer.segments}
         gc.collect()
         gc.freeze()
         connection.send(Ready(replayer.segments, pace, resident_bytes()))
-        serve(replayer, connection)
+        serve(replayer, connection, Disturbances(device))
     except (EOFError, OSError):
         pass  # the coordinator has gone, or is done with this process
     except Exception as error:
@@ -66,14 +67,20 @@ def _answer(replayer: Timed, connection: Connection) -> None:
         connection.send(Failed(reason(error)))
 
 
-def serve(replayer: Timed, connection: Connection) -> None:
+def serve(replayer: Timed, connection: Connection, disturbances: Disturbances) -> None:
     """Answer requests; blocks in the kernel between them."""
     parts = {part.name: part for part in replayer.segments}
     while True:
         request: Request = connection.recv()
+        disturbances.start()
         load = ForeignLoad()
-        times = {name: replayer.time(parts[name], n) for name, n in request.repetitions.items()}
-        connection.send(Answer(times, load.cores()))
+        times: dict[str, list[float]] = {}
+        unscored: dict[str, int] = {}
+        for name, repetitions in request.repetitions.items():
+            before = replayer.steps_taken
+            times[name] = replayer.time(parts[name], repetitions)
+            unscored[name] = replayer.steps_taken - before - len(times[name])
+        connection.send(Answer(times, unscored, load.cores(), disturbances.codes()))
 
 
 def scout(assignment: Assignment, connection: Connection) -> None:
@@ -92,7 +99,8 @@ def scout(assignment: Assignment, connection: Connection) -> None:
 def bare(assignment: Assignment, connection: Connection) -> None:
     """Entry point: as `work`, for the frozen loop that the gate measures everything against."""
     _prepare(assignment)
-    _answer(BareReplayer(BareLoop(_device(assignment))), connection)
+    device = _device(assignment)
+    _answer(BareReplayer(BareLoop(device)), connection, device)
 
 
 def _prepare(assignment: Assignment) -> None:

@@ -19,6 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from bench.measure.load import available_bytes
+from bench.measure.observed import Observed
+from bench.measure.sampler import Sampler
 from bench.processes import STOP_TIMEOUT_S, context, next_message, running
 from bench.schema import BARE, BARE_AGAIN, CONTENDER
 from bench.spec import RunSpec
@@ -72,6 +74,8 @@ class Block:
     position: int
     """Place in the round's order, from 0."""
     answer: Answer
+    observed: Observed
+    """Of the GPU, while the block was timed."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,11 @@ class _Worker:
         self.entry, self._connection, self._process = entry, connection, process
         self.ready: Ready
 
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None, "it has been started"
+        return self._process.pid
+
     def wait_until_ready(self) -> None:
         self.ready = self.hear()
 
@@ -136,6 +145,8 @@ class Launcher:
     device_index: int | None = None
     rounds: int = 3
     length: Length = BlockLength()
+    nvml: Any = None
+    """Stands in for the `pynvml` module (tests)."""
 
     def scout(self, spec: RunSpec) -> Scouted:
         """What is known of a contender before it is timed, found in a process of its own.
@@ -159,8 +170,9 @@ class Launcher:
                 _require_memory(workers)
                 # One at a time: starting is computing.
                 workers.append(stack.enter_context(self._ready(entry)))
+            sampler = stack.enter_context(self._sampler(workers))
             for round_, position, index in self._order(entries, number):
-                yield self._block(workers[index], number, round_, position)
+                yield self._block(workers[index], sampler, number, round_, position)
 
     def apart(self, entries: Sequence[Entry], number: int) -> Iterator[Block]:
         """One launch in which every block has a fresh process of its own.
@@ -169,8 +181,8 @@ class Launcher:
             LaunchError: a contender failed; nothing of this launch may be used.
         """
         for round_, position, index in self._order(entries, number):
-            with self._ready(entries[index]) as worker:
-                yield self._block(worker, number, round_, position)
+            with self._ready(entries[index]) as worker, self._sampler([worker]) as sampler:
+                yield self._block(worker, sampler, number, round_, position)
 
     def _order(self, entries: Sequence[Entry], number: int) -> Iterator[tuple[int, int, int]]:
         """Round, position and index of the entry: every round in an order of its own."""
@@ -179,10 +191,20 @@ class Launcher:
             for position, index in enumerate(order.permutation(len(entries))):
                 yield round_, position, int(index)
 
-    def _block(self, worker: "_Worker", number: int, round_: int, position: int) -> Block:
-        answer = worker.ask(Request(self.length.repetitions(worker.ready, round_)))
-        entry = worker.entry
-        return Block(entry.spec.run_id, entry.role, number, round_, position, answer)
+    def _block(
+        self, worker: "_Worker", sampler: Sampler, number: int, round_: int, position: int
+    ) -> Block:
+        with sampler.timed():
+            answer = worker.ask(Request(self.length.repetitions(worker.ready, round_)))
+        entry, seen = worker.entry, sampler.take()
+        return Block(entry.spec.run_id, entry.role, number, round_, position, answer, seen)
+
+    def _sampler(self, workers: Sequence["_Worker"]) -> Sampler:
+        """Of the GPU that all of these use: none of them is foreign to another. It reads in this
+        process, which sleeps while one of them computes."""
+        ours = [worker.pid for worker in workers]
+        index = self.device_index
+        return Sampler(index, background=index is not None, ours=ours, nvml=self.nvml)
 
     @contextmanager
     def _ready(self, entry: Entry) -> Iterator["_Worker"]:

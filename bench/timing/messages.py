@@ -1,6 +1,6 @@
 """What the coordinator and its contenders' processes tell each other. No torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,8 +44,12 @@ class Answer:
     """Milliseconds of every step that was timed, by segment."""
 
     times_ms: Mapping[str, list[float]]
+    unscored_steps: Mapping[str, int]
+    """By segment: steps taken before scored ones."""
     foreign_cpu_cores: float | None
     """Cores that other programs used meanwhile; None where it cannot be known."""
+    reason_codes: Sequence[str] = ()
+    """What torch did meanwhile that makes the times doubtful."""
 
 
 @dataclass(frozen=True)

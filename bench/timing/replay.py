@@ -21,6 +21,11 @@ class Timed(Protocol):
 
     segments: tuple[Segment, ...]
 
+    @property
+    def steps_taken(self) -> int:
+        """Steps done so far, scored or not."""
+        ...
+
     def time(self, part: Segment, repetitions: int) -> list[float]: ...
 
 
@@ -37,6 +42,7 @@ class Replayer:
     def __init__(self, session: Session, final: MethodState | None = None) -> None:
         self.session = session
         self._clock = make_clock(session.device)
+        self.steps_taken = 0
         self.segments = segments(
             session.method.flags, session.spec.total_steps, widths_change=final is not None
         )
@@ -67,6 +73,12 @@ class Replayer:
         self._seek(part.starts[0])
         return part.starts[0]
 
+    @property
+    def saved_bytes(self) -> int:
+        """What the saved states hold of the device's memory: no step needs it."""
+        states = {id(state): state for state in (self._initial, self._final)}
+        return sum(state.device_bytes() for state in states.values())
+
     def _window(self, part: Segment) -> list[float]:
         update = next(self._turns[part.name])
         first = max(1, update - REWARM_STEPS)
@@ -81,6 +93,7 @@ class Replayer:
         self.session.method.after_step(step - 1)
 
     def _step(self, step: int) -> None:
+        self.steps_taken += 1
         self.session.train_step(step, self.session.data.batch(step), self._clock)
 
     def _at(self, state: MethodState) -> Snapshot:
@@ -103,6 +116,10 @@ class BareReplayer:
 
     def __init__(self, loop: BareLoop) -> None:
         self._loop = loop
+
+    @property
+    def steps_taken(self) -> int:
+        return self._loop.steps
 
     def time(self, part: Segment, repetitions: int) -> list[float]:
         return self._loop.time_ms(REWARM_STEPS + repetitions)[REWARM_STEPS:]

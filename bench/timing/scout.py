@@ -4,23 +4,24 @@ Counting slows a step down many times, so none of it happens in a process that i
 """
 
 import gc
+from collections.abc import Sequence
 from io import BytesIO
-from typing import Any
 
 import torch
 
-from bench.accounting import StepAccount, account_step
 from bench.measure import environment
 from bench.measure.clock import make_clock
-from bench.measure.memory import AllocatorPeak
+from bench.reason_codes import BUDGET_BROKEN
 from bench.records import environment_columns, method_facts
 from bench.run_rows import Row
 from bench.session import Session, build_session
 from bench.spec import RunSpec
 from bench.timing.bare_loop import VERSION as BARE_VERSION
+from bench.timing.costs import run_costs, segment_cost
 from bench.timing.messages import Scouted
 from bench.timing.replay import MethodState, Replayer
-from bench.timing.segments import UPDATE, Segment
+from bench.timing.segments import UPDATE
+from methods.base import SparseMethod
 
 _IMAGES = 4
 """Images per step of the walk to the final topology."""
@@ -30,27 +31,29 @@ def scouted(spec: RunSpec, device: torch.device) -> Scouted:
     """Needs no longer than the walk through the schedule's updates, a short step each."""
     session = build_session(spec, device)
     facts = method_facts(session)
-    active = session.method.active_parameters()
+    active = [session.method.active_parameters()]
     exported = session.method.export(session.model)
     stored = sum(parameter.numel() for parameter in exported.parameters())
     final = final_state(session)
-    del session, exported
-    gc.collect()
+    active.append(session.method.active_parameters())
+    packed = pack(final)
     replayer = Replayer(build_session(spec, device), final)
-    rows = tuple(_segment_row(replayer, part) for part in replayer.segments)
+    del session, exported, final  # no step that is counted has them beside it
+    gc.collect()
+    costs = [segment_cost(replayer, part) for part in replayer.segments]
+    active += [cost.active_parameters for cost in costs]
     return Scouted(
-        pack(final),
+        packed,
         {
             **facts,
             **environment_columns(environment.collect(device).to_dict()),
             "bare_version": BARE_VERSION,
-            "active_parameters": active,
+            **_active_columns(replayer.session.method, active),
             "stored_parameters": stored,
-            "peak_allocated_bytes": max(row["peak_allocated_bytes"] for row in rows),
-            "peak_reserved_bytes": max(row["peak_reserved_bytes"] or 0 for row in rows) or None,
+            **run_costs(spec, costs),
             "memory_source": "allocator" if device.type == "cuda" else "accounted",
         },
-        rows,
+        tuple(cost.row for cost in costs),
         replayer.segments,
     )
 
@@ -84,33 +87,14 @@ def unpack(packed: bytes | None) -> MethodState | None:
     return None if packed is None else torch.load(BytesIO(packed), weights_only=True)
 
 
-def _segment_row(replayer: Replayer, part: Segment) -> Row:
-    step = replayer.prepare(part)
-    account = account_step(replayer.session, step)
-    peak, reserved = _peak(replayer, part, account)
+def _active_columns(method: SparseMethod, active: Sequence[int]) -> Row:
+    """Active parameters wherever they were seen: at the start, after the walk's updates, and after
+    the step of every segment that was accounted."""
+    allowed = method.allowed_parameters()
+    keeps = all(method.budget_invariant.holds(number, allowed) for number in active)
     return {
-        "segment": part.name,
-        "share": part.share,
-        "window_steps": part.length if part.is_window else None,
-        "base": list(part.base),
-        "final_widths": part.final_widths,
-        "training_macs": account.macs.training,
-        "dispatched_operators": account.operators,
-        "host_synchronisations": account.host_synchronisations,
-        "peak_allocated_bytes": peak,
-        "peak_reserved_bytes": reserved,
+        "active_parameters": active[1],
+        "active_parameters_min": min(active),
+        "active_parameters_max": max(active),
+        "reason_codes": [] if keeps else [BUDGET_BROKEN],
     }
-
-
-def _peak(replayer: Replayer, part: Segment, account: StepAccount) -> tuple[int, int | None]:
-    """The allocator's own peak where the device has one; bytes of live tensors elsewhere."""
-    session: Any = replayer.session
-    if session.device.type != "cuda":
-        return account.peak_allocated_bytes, None
-    step = replayer.prepare(part)
-    batch = session.data.batch(step)
-    allocator, clock = AllocatorPeak(session.device), make_clock(session.device)
-    allocator.reset()
-    session.train_step(step, batch, clock)
-    clock.read()
-    return allocator.read()

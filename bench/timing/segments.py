@@ -6,7 +6,7 @@ the update step and the three after it, in which caches and allocator settle aga
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -82,6 +82,18 @@ def mean_step_ms(parts: Sequence[Segment], means_ms: dict[str, float]) -> float:
     """The schedule-weighted mean step, from each segment's mean (of windows: of whole windows)."""
     return sum(
         part.share * (update_cost_ms(part, means_ms) if part.is_window else means_ms[part.name])
+        for part in parts
+    )
+
+
+def mean_step(parts: Sequence[Segment], values: Mapping[str, float]) -> float:
+    """The schedule-weighted mean of what every step has, e.g. MACs.
+
+    Args:
+        values: of one step of each segment; of windows, of the update step alone.
+    """
+    return sum(
+        part.share * (values[part.name] - (values[part.base[0]] if part.is_window else 0))
         for part in parts
     )
 

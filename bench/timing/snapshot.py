@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bench.measure.memory import allocated_bytes
+from bench.measure.placement import tensors_in
 from bench.session import Session
 
 
@@ -19,6 +21,7 @@ class Snapshot:
     method: dict[str, Any]
     random: Tensor
     device_random: Tensor | None
+    device: torch.device
 
     @classmethod
     def take(cls, session: Session) -> "Snapshot":
@@ -29,7 +32,17 @@ class Snapshot:
             deepcopy(session.method.state_dict()),
             torch.get_rng_state(),
             torch.cuda.get_rng_state(session.device) if cuda else None,
+            session.device,
         )
+
+    def device_bytes(self) -> int:
+        """What the allocator of the session's device holds for it."""
+        held = {
+            tensor.untyped_storage()._cdata: allocated_bytes(tensor.untyped_storage().nbytes())
+            for tensor in tensors_in((self.model, self.optimizer, self.method))
+            if tensor.device.type == self.device.type
+        }
+        return sum(held.values())
 
     def restore(self, session: Session) -> None:
         """Topology first: it gives the tensors the shapes that the others are copied into."""

@@ -10,12 +10,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Protocol
 
+from bench import validity
 from bench.run_rows import Row, failed_run, run_identity
 from bench.schema import AGAIN, CONTENDER, OK
 from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.timing.launcher import Block, DoesNotFitError, Entry, Launcher, LaunchError
 from bench.timing.messages import Scouted
+from bench.timing.run_record import RunRecord, read_records
 
 TARGET, TIME_LIMIT = "target reached", "time limit"
 
@@ -35,11 +37,20 @@ class Effort:
 class Watch(Protocol):
     """Shows a person what is going on."""
 
+    def begin(self, specs: Sequence[RunSpec]) -> None:
+        """A setting, whose time limit counts from now."""
+        ...
+
     def scouting(self, spec: RunSpec) -> None: ...
     def launching(self, number: int, blocks: int) -> None: ...
     def block_done(self, spec: RunSpec) -> None: ...
+    def measured(self, width: float | None, launches: int) -> None:
+        """After so many launches the widest interval has this half-width; None: unknown yet."""
+        ...
+
     def left_out(self, spec: RunSpec, row: Row) -> None: ...
     def said(self, text: str) -> None: ...
+    def end(self) -> None: ...
 
 
 Width = Callable[[StudyStore, Sequence[str]], float | None]
@@ -50,12 +61,7 @@ Width = Callable[[StudyStore, Sequence[str]], float | None]
 class _Contender:
     spec: RunSpec
     known: Scouted
-    blocks: list[Row]
-    """Rows of the table, of all launches so far."""
-
-    @property
-    def launches(self) -> int:
-        return len({row["launch"] for row in self.blocks})
+    record: RunRecord
 
 
 def time_study(
@@ -97,19 +103,22 @@ class _Setting:
         self._started = time.monotonic()
 
     def run(self) -> list[Row]:
-        recorded = _recorded(self._store, [spec.run_id for spec in self._specs])
+        self._watch.begin(self._specs)
+        recorded = read_records(self._store, [spec.run_id for spec in self._specs])
         if all(spec.run_id in recorded for spec in self._specs) and self._enough(recorded):
             self._watch.said("measured well enough already: nothing to do")
             return []
         contenders = self._scouted(recorded)
         while contenders:
-            number = max((row["launch"] for c in contenders for row in c.blocks), default=-1) + 1
+            done = (row["launch"] for c in contenders for row in c.record.blocks)
+            number = max(done, default=-1) + 1
             blocks = self._launch(contenders, number)
             if blocks is None:
                 contenders = [c for c in contenders if c.spec.run_id not in self._bad_ids]
                 continue
             for contender in contenders:
-                contender.blocks += _rows(blocks, contender.spec.run_id)
+                own = contender.spec.run_id
+                contender.record.add([block for block in blocks if block.run_id == own])
             if self._record(contenders):
                 break
         return self._bad
@@ -118,7 +127,7 @@ class _Setting:
     def _bad_ids(self) -> set[str]:
         return {row["run_id"] for row in self._bad}
 
-    def _scouted(self, recorded: Mapping[str, list[Row]]) -> list[_Contender]:
+    def _scouted(self, recorded: Mapping[str, RunRecord]) -> list[_Contender]:
         contenders = []
         for spec in self._specs:
             self._watch.scouting(spec)
@@ -127,7 +136,7 @@ class _Setting:
             except LaunchError as error:
                 self._leave_out(spec, error)
             else:
-                contenders.append(_Contender(spec, known, recorded.get(spec.run_id, [])))
+                contenders.append(_Contender(spec, known, recorded.get(spec.run_id, RunRecord())))
         return contenders
 
     def _launch(self, contenders: Sequence[_Contender], number: int) -> list[Block] | None:
@@ -165,67 +174,42 @@ class _Setting:
         """Write all launches so far, and say whether they are enough."""
         for contender in contenders:
             self._write(contender, None)
-        stopped = self._stopped({c.spec.run_id: c.blocks for c in contenders})
+        stopped = self._stopped({c.spec.run_id: c.record for c in contenders})
         if stopped:
             for contender in contenders:
                 self._write(contender, stopped)
         return stopped is not None
 
     def _write(self, contender: _Contender, stopped: str | None) -> None:
-        spec, known = contender.spec, contender.known
+        spec, known, record = contender.spec, contender.known, contender.record
         row = {
             **run_identity(spec, self._store.study),
+            "reason_codes": [],
             **known.run,
             "status": OK,
-            "reason_codes": [],
-            "launches": contender.launches,
+            **record.columns(),
             "side_by_side": self._together,
             "stopped": stopped,
             "wall_s": time.monotonic() - self._started,
         }
-        tables = {"runs": [row], "segments": known.segments, "blocks": contender.blocks}
+        validity.add_to(row, record.codes(spec.device))
+        tables = {
+            "runs": [row],
+            "segments": known.segments,
+            "blocks": record.blocks,
+            "telemetry": record.telemetry(),
+        }
         self._store.write_run(spec.run_id, tables)
 
-    def _stopped(self, blocks: Mapping[str, list[Row]]) -> str | None:
-        if self._enough(blocks):
+    def _stopped(self, records: Mapping[str, RunRecord]) -> str | None:
+        if self._enough(records):
             return TARGET
         limit = time.monotonic() - self._started > self._effort.time_limit_s
         return TIME_LIMIT if limit else None
 
-    def _enough(self, blocks: Mapping[str, list[Row]]) -> bool:
-        launches = min(len({row["launch"] for row in rows}) for rows in blocks.values())
-        if launches < self._effort.launches:
-            return False
-        width = self._width(self._store, list(blocks))
-        if width is not None:
-            self._watch.said(f"widest interval: +-{width:.1%} after {launches} launches")
-        return width is not None and width <= self._effort.target
-
-
-def _recorded(store: StudyStore, run_ids: Sequence[str]) -> dict[str, list[Row]]:
-    """Blocks of runs that have been timed before."""
-    known = {i for i, row in store.finished().items() if row["status"] == OK and i in run_ids}
-    blocks: dict[str, list[Row]] = {run_id: [] for run_id in known}
-    if known:
-        for row in store.arrow("blocks", run_ids=known).to_pylist():
-            blocks[row["run_id"]].append(row)
-    return blocks
-
-
-def _rows(blocks: Iterable[Block], run_id: str) -> list[Row]:
-    """Rows of one run's blocks: one per segment."""
-    return [
-        {
-            "run_id": run_id,
-            "role": block.role,
-            "launch": block.launch,
-            "round": block.round,
-            "position": block.position,
-            "segment": segment,
-            "step_ms": times,
-            "foreign_cpu_cores": block.answer.foreign_cpu_cores,
-        }
-        for block in blocks
-        if block.run_id == run_id
-        for segment, times in block.answer.times_ms.items()
-    ]
+    def _enough(self, records: Mapping[str, RunRecord]) -> bool:
+        launches = min(record.launches for record in records.values())
+        width = self._width(self._store, list(records))
+        self._watch.measured(width, launches)
+        enough = launches >= self._effort.launches
+        return enough and width is not None and width <= self._effort.target

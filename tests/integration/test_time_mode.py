@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bench.commands import run_command
 from bench.errors import UsageError
+from bench.reason_codes import TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing import command
@@ -57,6 +58,8 @@ def test_runs_say_how_they_were_timed(store: StudyStore) -> None:
     for row in runs.values():
         assert (row["status"], row["mode"], row["launches"]) == ("ok", "time", 2)
         assert row["side_by_side"]
+        assert TOO_FEW_LAUNCHES in row["reason_codes"]
+        assert row["foreign_cpu_cores"] is None or row["foreign_cpu_cores"] >= 0
         assert row["stopped"] in ("target reached", "time limit")
         assert row["peak_allocated_bytes"] > 0
         assert row["device_name"]
@@ -100,6 +103,17 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
             assert taken == [0, 1, 2, 3]
 
 
+def test_telemetry_of_every_launch_is_recorded(store: StudyStore) -> None:
+    found = rows(store, "telemetry")
+    assert {(row["run_id"], row["launch"]) for row in found} == {
+        (row["run_id"], launch) for row in rows(store, "runs") for launch in range(2)
+    }
+    assert {row["moment"] for row in found} == {"timed"}
+    assert {row["status"] for row in found} == {"absent"}, "a CPU has no such readings"
+    assert {row["energy_j_per_step"] for row in rows(store, "runs")} == {None}
+    assert all(row["unscored_steps"] > 0 for row in rows(store, "blocks"))
+
+
 def test_report_of_a_timed_study(store: StudyStore) -> None:
     text = io.StringIO()
     written = render(store, Console(file=text, width=120))
@@ -119,6 +133,7 @@ def test_a_second_call_has_nothing_to_do_and_a_third_adds(store: StudyStore) -> 
     assert code == 0, output
     assert {row["launch"] for row in rows(store, "blocks")} == {0, 1, 2}
     assert {row["launches"] for row in rows(store, "runs")} == {3}
+    assert {row["launch"] for row in rows(store, "telemetry")} == {0, 1, 2}
 
 
 def test_impossible_contender_is_skipped_and_the_others_are_timed(tmp_path: Path) -> None:

@@ -107,6 +107,25 @@ def test_what_several_processes_saw_adds_up() -> None:
     assert Observed.together([]) == Observed()
 
 
+@pytest.mark.parametrize(
+    "seen",
+    [
+        watched(1000, 1500, reasons=0x24),
+        watched(1500) + watched(1340) + watched(1200, pids=(ME, 7)),
+        Observed.of(sample(None)),
+        watched() + Observed.of([Reading("energy", "J", None, "unsupported")]),
+        Observed(),
+    ],
+    ids=["whole", "several", "absent", "energy lost", "nothing"],
+)
+def test_what_was_seen_comes_back_from_its_rows(seen: Observed) -> None:
+    again = Observed.from_rows(seen.rows())
+    assert again.rows() == seen.rows()
+    assert again.codes(2000) == seen.codes(2000)
+    assert again.energy_j == seen.energy_j
+    assert (again + again).rows()[0] == (seen + seen).rows()[0]
+
+
 def test_rows_are_recorded_and_records_of_the_past_are_read(tmp_path: Path) -> None:
     nvml, run = FakeNvml("a", pids=(ME,)), run_row("dense", 1.0, 0)
     rows = telemetry_rows({"start": sample(0, nvml), "end": sample(None)}, watched(1400, 1600))

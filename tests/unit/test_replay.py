@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 import torch
 
+from bench.measure.memory import allocated_bytes
 from bench.method_registry import METHODS, get_method
+from bench.reason_codes import BUDGET_BROKEN
+from bench.records import step_rows, summary
+from bench.schema import MEMORY_PARTS
 from bench.session import Session, build_session
 from bench.study_file import study_spec
 from bench.timing import replay
@@ -14,6 +18,7 @@ from bench.timing.replay import REWARM_STEPS, Replayer
 from bench.timing.scout import final_state, pack, scouted, unpack
 from bench.timing.segments import FINAL, UPDATE
 from bench.timing.snapshot import Snapshot
+from bench.train import Training
 
 CPU = torch.device("cpu")
 
@@ -117,7 +122,43 @@ def test_scout_knows_the_costs(name: str) -> None:
     for row, part in zip(known.segments, known.parts, strict=True):
         assert row["segment"] == part.name
         assert row["training_macs"] > 0
-        assert row["peak_allocated_bytes"] > 0
+        assert row["ideal_training_macs"] > 0
+        assert sum(row[f"peak_{p}_bytes"] for p in MEMORY_PARTS) == row["peak_allocated_bytes"] > 0
+    largest = max(known.segments, key=lambda row: row["peak_allocated_bytes"])
+    for column in ("peak_allocated_bytes", *(f"peak_{part}_bytes" for part in MEMORY_PARTS)):
+        assert known.run[column] == largest[column]
+    assert known.run["reason_codes"] == []
+    low, high = known.run["active_parameters_min"], known.run["active_parameters_max"]
+    assert low <= known.run["active_parameters"] <= high
     assert known.run["budget_invariant"] == str(
         get_method(name).create(spec.config).budget_invariant
     )
+
+
+@pytest.mark.parametrize("name", ["barter", "rigl", "snfs"])
+def test_scout_foretells_the_macs_of_the_whole_schedule(name: str) -> None:
+    training = Training(session(name), report=lambda progress: None)
+    training.run()
+    trained = summary(training, step_rows(training))
+    known = scouted(training.session.spec, CPU).run
+    for column in (
+        *("training_macs_total", "ideal_training_macs_total"),
+        *("macs_forward_per_image", "macs_backward_per_image", "macs_recomputed_per_image"),
+    ):
+        # SNFS rounds anew at every update, and so has some weights more or less.
+        assert known[column] == pytest.approx(trained[column], rel=1e-4), column
+
+
+def test_a_budget_that_a_method_breaks_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = session("static")
+    allowed = here.method.allowed_parameters()
+    monkeypatch.setattr(type(here.method), "allowed_parameters", lambda self: allowed - 1)
+    assert scouted(here.spec, CPU).run["reason_codes"] == [BUDGET_BROKEN]
+
+
+def test_saved_states_know_what_they_hold() -> None:
+    replayer = Replayer(session("dense"))
+    parameters = list(replayer.session.model.parameters())
+    # A copy of the parameters, two of Adam's moments, and one counter for each parameter.
+    expected = sum(3 * allocated_bytes(4 * p.numel()) + allocated_bytes(4) for p in parameters)
+    assert replayer.saved_bytes == expected

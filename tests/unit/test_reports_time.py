@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from bench.errors import UsageError
-from bench.reason_codes import TOO_FEW_LAUNCHES, worded
+from bench.reason_codes import FOREIGN_CPU_LOAD, TOO_FEW_LAUNCHES, worded
 from bench.schema import CONTENDER
 from bench.store import StudyStore
 from reports.captions import SEQUENTIAL
@@ -156,10 +156,11 @@ def test_the_tables_of_a_study_timed_side_by_side(demo: StudyStore) -> None:
     files, text, page = rendered(demo)
     stems = {
         *("step_time_side_by_side", "pairs_side_by_side", "kinds_side_by_side", "update_cost"),
+        *("memory", "memory_by_cause", "memory_by_segment", "compute", "operations", "parameters"),
         *("outside_the_clock", "left_out", "configuration"),
     }
     assert set(files) == {
-        *("report.md", "ratio_to_dense.png", "ratio_to_dense.svg"),
+        *("report.md", "ratio_to_dense.png", "ratio_to_dense.svg", "memory.png", "memory.svg"),
         *(f"{stem}{suffix}" for stem in stems for suffix in (".csv", ".tex")),
     }
     for said in (
@@ -245,6 +246,34 @@ def test_few_launches_are_marked_and_judged_nowhere(tmp_path: Path) -> None:
     assert f"| caution | vit-digits | barter | 0.3 | 0 | 1 | {worded(TOO_FEW_LAUNCHES)} |" in page
     assert "No pair has 5 launches: there is no verdict." in page
     assert "Timing stopped: time limit." in page
+
+
+def test_codes_stand_beside_rows_and_pairs(tmp_path: Path) -> None:
+    dense, static, barter = demo_runs()[:3]
+    static = static | {"reason_codes": [FOREIGN_CPU_LOAD]}
+    files, _, page = rendered(write_timed(tmp_path, [dense, static, barter]))
+    rows = read_csv(files["step_time_side_by_side.csv"])
+    assert [row["reason_codes"] for row in rows] == ["", FOREIGN_CPU_LOAD, ""]
+    codes = {
+        (row["method"], row["relative_to_method"]): row["reason_codes"]
+        for row in read_csv(files["pairs_side_by_side.csv"])
+    }
+    assert codes["dense", "barter"] == ""
+    assert codes["dense", "static"] == codes["static", "dense"] == FOREIGN_CPU_LOAD
+    matrix = [line for line in page.splitlines() if "faster (!)" in line or "slower (!)" in line]
+    assert [line.split(" | ")[0] for line in matrix] == [
+        "| dense 1.0",
+        "| static 0.3",
+        "| barter 0.3",
+    ]
+    assert f"(!): with a caution, explained at the end: static 0.3 ({FOREIGN_CPU_LOAD})." in page
+    assert f"| caution | vit-digits | static | 0.3 | 0 | 1 | {worded(FOREIGN_CPU_LOAD)} |" in page
+
+
+def test_without_codes_there_is_no_column_of_them(demo: StudyStore) -> None:
+    table = tables_by_key(demo)["step_time_side_by_side"]
+    assert "cautions" not in markdown(table)
+    assert "(!)" not in markdown(tables_by_key(demo)["pairs_side_by_side"])
 
 
 def test_one_launch_is_said_to_leave_out_what_differs_between_launches(tmp_path: Path) -> None:

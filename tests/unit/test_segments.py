@@ -9,6 +9,7 @@ from bench.timing.segments import (
     FINAL,
     UPDATE,
     Segment,
+    mean_step,
     mean_step_ms,
     segments,
     update_cost_ms,
@@ -79,6 +80,7 @@ def test_mean_and_cost_by_hand() -> None:
     means = {"ordinary": 10.0, UPDATE: 46.0}  # four steps of 10 ms, and 6 ms for the update
     assert update_cost_ms(by_name(parts)[UPDATE], means) == pytest.approx(6.0)
     assert mean_step_ms(parts, means) == pytest.approx(10 + 6 * 2 / 50)
+    assert mean_step(parts, {"ordinary": 10.0, UPDATE: 16.0}) == pytest.approx(10 + 6 * 2 / 50)
 
 
 @given(

@@ -12,14 +12,25 @@ import numpy as np
 
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
-from tests.unit.reports_fixture import Row, Tables, hash_of, run_row, true_ordinary_ms
+from tests.unit.reports_fixture import (
+    COLLECTING_OPERATORS,
+    OPERATORS,
+    UPDATE_OPERATORS,
+    Row,
+    Tables,
+    hash_of,
+    parts_of,
+    run_row,
+    true_ordinary_ms,
+)
 
 LAUNCHES, ROUNDS, STEPS_PER_BLOCK, WINDOWS_PER_BLOCK = 5, 3, 8, 2
 TOTAL_STEPS, UPDATES, WINDOW = 200, 6, 4
 COLLECTING_SHARE, COLLECTING_EXTRA_MS, UPDATE_MS = 0.3, 1.0, 8.0
+MIB = 2**20
 UNKNOWN = (
     *("executed_head_transfers", "executed_channel_transfers", "skipped_transfers"),
-    *("executed_updates", "training_macs_total", "ideal_training_macs_total"),
+    "executed_updates",
     *("selected_step", "test_loss", "test_top1_percent", "test_macro_f1_percent", "test_images"),
 )
 """What a run that is only timed does not find out."""
@@ -93,20 +104,34 @@ def write_timed(root: Path, runs: list[Row], study: str = "demo", **of: Any) -> 
 def _segments(run: Row) -> list[Row]:
     """Ordinary steps; of barter also collecting ones, and windows that stand in their place."""
     if run["method"] != "barter":
-        return [_segment("ordinary", 1.0)]
+        return [_segment(run, "ordinary", 1.0)]
+    more = OPERATORS + COLLECTING_OPERATORS
     return [
-        _segment("collecting", COLLECTING_SHARE),
-        _segment("ordinary", 1 - COLLECTING_SHARE),
+        _segment(run, "collecting", COLLECTING_SHARE, more, less_bytes=MIB),
+        _segment(run, "ordinary", 1 - COLLECTING_SHARE, less_bytes=2 * MIB),
         {
-            **_segment("update", UPDATES / TOTAL_STEPS),
+            **_segment(run, "update", UPDATES / TOTAL_STEPS, more + UPDATE_OPERATORS),
             "window_steps": WINDOW,
             "base": ["collecting"] * WINDOW,
+            "host_synchronisations": 1,
         },
     ]
 
 
-def _segment(name: str, share: float) -> Row:
-    return {"segment": name, "share": share, "base": [], "final_widths": False}
+def _segment(
+    run: Row, name: str, share: float, operators: int = OPERATORS, less_bytes: int = 0
+) -> Row:
+    peak = run["peak_allocated_bytes"] - less_bytes
+    return {
+        "segment": name,
+        "share": share,
+        "base": [],
+        "final_widths": False,
+        "dispatched_operators": operators,
+        "host_synchronisations": 0,
+        "peak_allocated_bytes": peak,
+        **parts_of(peak),
+    }
 
 
 def _step_ms(run: Row, part: Row) -> np.ndarray:
