@@ -33,7 +33,7 @@ def scouted(spec: RunSpec, device: torch.device) -> Scouted:
     active = session.method.active_parameters()
     exported = session.method.export(session.model)
     stored = sum(parameter.numel() for parameter in exported.parameters())
-    final = final_state(session)
+    final = final_state(session.uncompiled())
     del session, exported
     gc.collect()
     replayer = Replayer(build_session(spec, device), final)

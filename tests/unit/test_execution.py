@@ -1,11 +1,13 @@
 """Options that decide how a run is executed: values, identity, words."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench.errors import UsageError
 from bench.execution import DEFAULT, Execution
+from bench.schema import EXECUTION_DEFAULTS
 from bench.spec import RunSpec
 from bench.study_file import study_spec
 from bench.workloads.registry import get_workload
@@ -47,6 +49,24 @@ def test_tf32_and_threads_come_from_recipe_and_workload() -> None:
     assert run().execution.threads == get_workload("vit-digits").cpu_threads == 1
     assert run("cuda").execution.threads is None
     assert run(threads=2).execution.threads == 2
+
+
+def test_records_take_what_older_ones_lack_for_the_defaults() -> None:
+    assert {name: getattr(DEFAULT, name) for name in EXECUTION_DEFAULTS} == EXECUTION_DEFAULTS
+
+
+def test_a_study_may_hold_grids_of_several_executions(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        "methods = 'dense'\nseeds = 0\noptimizer = 'loop'\n"
+        "[[grid]]\n[[grid]]\ncompile = true\nthreads = 2\n[[grid]]\noptimizer = 'fused'\n"
+    )
+    loop, compiled, usual = (grid.execution for grid in study_spec(file, {}).grids)
+    assert loop == Execution(optimizer="loop")
+    assert compiled == Execution(optimizer="loop", compile=True, threads=2)
+    assert usual == DEFAULT
+    (over,) = study_spec(file, {"compile": False, "threads": "2", "optimizer": "loop"}).grids
+    assert over.execution == Execution(optimizer="loop", threads=2)
 
 
 @pytest.mark.parametrize(
