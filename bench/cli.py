@@ -110,12 +110,15 @@ def run(
 @app.command()
 def report(
     study: Annotated[str | None, typer.Argument(help="default: the latest study")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="print ratios across settings, too, marked")
+    ] = False,
     results: Results = DEFAULT_RESULTS,
 ) -> None:
     """Render a study's tables and plots to the terminal and into its report folder."""
     from bench.commands import report_command
 
-    report_command(study, results, _Console())
+    report_command(study, results, _Console(), force)
 
 
 @app.command()

@@ -75,12 +75,12 @@ def run_command(
     return 1 if outcome.failed else 0
 
 
-def report_command(study: str | None, results: Path, console: Console) -> None:
+def report_command(study: str | None, results: Path, console: Console, force: bool = False) -> None:
     store = StudyStore(results, study or latest_study(results))
     store.require()
     from reports.page import render
 
-    written = render(store, console)
+    written = render(store, console, force)
     _say(console, f"{len(written)} files in {store.report_folder}")
 
 

@@ -191,3 +191,6 @@ def test_each_execution_of_a_launch_has_its_own_reference(tmp_path: Path) -> Non
         *(("dense", "loop", role) for role in (CONTENDER, AGAIN)),
         ("static", "loop", CONTENDER),
     }
+    text = io.StringIO()
+    render(store, Console(file=text, width=160), force=True)
+    assert "Forced: ratios across settings" in text.getvalue()
