@@ -74,7 +74,7 @@ def account_step(session: Session, step: int) -> StepAccount:
     operations = OperationCounter(session.device, _host_tensors(session))
     # Innermost, it sees each operator as the step asks for it, before the others touch it.
     with memory.meter, counter, operations, _Phases(counter, memory) as phases:
-        session.train_step(step, batch, phases)
+        session.uncompiled().train_step(step, batch, phases)
     return StepAccount(
         counter.count,
         memory.meter.peak_allocated_bytes,

@@ -30,6 +30,16 @@ Methods = Annotated[
 Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
 Steps = Annotated[int | None, typer.Option(help="optimizer steps, in place of the workload's own")]
 BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]
+Tf32 = Annotated[
+    bool | None, typer.Option("--tf32/--no-tf32", help="matrix products; default: the recipe's")
+]
+Autocast = Annotated[str | None, typer.Option(help="none, bf16 or fp16")]
+Compile = Annotated[
+    bool | None, typer.Option("--compile/--no-compile", help="the model, by torch.compile")
+]
+Attention = Annotated[str | None, typer.Option(help="auto, math, flash, efficient or cudnn")]
+Optimizer = Annotated[str | None, typer.Option(help="Adam as fused, foreach or loop")]
+Threads = Annotated[int | None, typer.Option(help="of the CPU, within an operator")]
 Results = Annotated[Path, typer.Option(help="folder of all studies")]
 
 DEFAULT_RESULTS = Path("results")
@@ -53,6 +63,12 @@ def run(
     batch_size: BatchSize = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
     gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
+    tf32: Tf32 = None,
+    autocast: Autocast = None,
+    compiled: Compile = None,
+    attention: Attention = None,
+    optimizer: Optimizer = None,
+    threads: Threads = None,
     study: Annotated[str | None, typer.Option(help="name under the results folder")] = None,
     mode: Annotated[
         str | None, typer.Option(help="train; or time: steps alone, contenders side by side")
@@ -78,6 +94,12 @@ def run(
         "batch_size": batch_size,
         "device": device,
         "gpu": gpu,
+        "tf32": tf32,
+        "autocast": autocast,
+        "compile": compiled,
+        "attention": attention,
+        "optimizer": optimizer,
+        "threads": threads,
         "name": study,
         "mode": mode,
     }
@@ -88,12 +110,15 @@ def run(
 @app.command()
 def report(
     study: Annotated[str | None, typer.Argument(help="default: the latest study")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="print ratios across settings, too, marked")
+    ] = False,
     results: Results = DEFAULT_RESULTS,
 ) -> None:
     """Render a study's tables and plots to the terminal and into its report folder."""
     from bench.commands import report_command
 
-    report_command(study, results, _Console())
+    report_command(study, results, _Console(), force)
 
 
 @app.command()
@@ -104,6 +129,12 @@ def plan(
     density: Density = None,
     steps: Steps = None,
     batch_size: BatchSize = None,
+    tf32: Tf32 = None,
+    autocast: Autocast = None,
+    compiled: Compile = None,
+    attention: Attention = None,
+    optimizer: Optimizer = None,
+    threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="print a list of rows")] = False,
 ) -> None:
     """Budgets, transfers, MACs and schedules of a study, without running it."""
@@ -115,6 +146,12 @@ def plan(
         "density": density,
         "steps": steps,
         "batch_size": batch_size,
+        "tf32": tf32,
+        "autocast": autocast,
+        "compile": compiled,
+        "attention": attention,
+        "optimizer": optimizer,
+        "threads": threads,
     }
     plan_command(file, given, as_json, _Console())
 

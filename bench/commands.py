@@ -38,6 +38,7 @@ def run_command(
     Args:
         effort: of mode `time`: launches, target, time_limit_min; defaults where not given.
     """
+    from bench.capability import refuse_impossible
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
@@ -45,6 +46,8 @@ def run_command(
 
     asked = study_spec(file, given)
     device = resolve(asked.device, asked.gpu)
+    for execution in dict.fromkeys(grid.execution for grid in asked.grids):
+        refuse_impossible(execution, device)
     spec = replace(asked, device=device.kind, gpu=device.name if device.kind == "cuda" else None)
     store = StudyStore(results, spec.name)
     runs = spec.runs()
@@ -72,12 +75,12 @@ def run_command(
     return 1 if outcome.failed else 0
 
 
-def report_command(study: str | None, results: Path, console: Console) -> None:
+def report_command(study: str | None, results: Path, console: Console, force: bool = False) -> None:
     store = StudyStore(results, study or latest_study(results))
     store.require()
     from reports.page import render
 
-    written = render(store, console)
+    written = render(store, console, force)
     _say(console, f"{len(written)} files in {store.report_folder}")
 
 
@@ -115,10 +118,13 @@ def doctor_command(results: Path, console: Console) -> None:
 
 def _print_runs(spec: StudySpec, pending: set[str], store: StudyStore, console: Console) -> None:
     for workload in spec.workloads:
+        runs = [run for run in spec.runs() if run.workload == workload]
         table = Table(title=workload, title_justify="left", box=box.SIMPLE)
         for name in ("run", "method", "density", "seed", "steps", "batch", "state"):
             table.add_column(name, no_wrap=True)
-        for run in (run for run in spec.runs() if run.workload == workload):
+        if any(run.unusual for run in runs):
+            table.add_column("execution", no_wrap=True)
+        for run in runs:
             state = "to do" if run.run_id in pending else "finished"
             cells = (
                 f"{run.density:g}",
@@ -126,7 +132,8 @@ def _print_runs(spec: StudySpec, pending: set[str], store: StudyStore, console: 
                 f"{run.total_steps:,}",
                 f"{run.batch_size:,}",
             )
-            table.add_row(run.run_id, run.contender, *cells, state)
+            unusual = [run.unusual] * (len(table.columns) > len(cells) + 3)
+            table.add_row(run.run_id, run.contender, *cells, state, *unusual)
         print_whole(table, console)
     _say(console, f"study {spec.name}: records would go to {store.folder}; nothing was run")
 

@@ -4,19 +4,31 @@ from math import cos, pi
 
 import torch
 from torch import nn
+from torch.amp.grad_scaler import GradScaler
 from torch.optim import Adam, Optimizer
 
 from bench.workloads.recipes import Recipe
 
 
-def make_optimizer(model: nn.Module, recipe: Recipe, device: torch.device) -> Optimizer:
-    """Adam on every parameter, without decay of its own; fused where torch has it fused."""
+def make_optimizer(
+    model: nn.Module, recipe: Recipe, device: torch.device, implementation: str = "fused"
+) -> Optimizer:
+    """Adam on every parameter, without decay of its own.
+
+    Args:
+        implementation: `fused` (where torch has it for the device), `foreach` or `loop`.
+    """
+    chosen = {
+        "fused": {"fused": True if device.type in ("cpu", "cuda") else None},
+        "foreach": {"foreach": True},
+        "loop": {"foreach": False},
+    }
     return Adam(
         model.parameters(),
         lr=recipe.learning_rate,
         betas=recipe.betas,
         eps=recipe.eps,
-        fused=True if device.type in ("cpu", "cuda") else None,
+        **chosen[implementation],
     )
 
 
@@ -30,17 +42,21 @@ def learning_rate(recipe: Recipe, step: int, total_steps: int) -> float:
     return final + (peak - final) * (1 + cos(pi * progress)) / 2
 
 
-def step_with_decay(optimizer: Optimizer, recipe: Recipe, rate: float) -> None:
+def step_with_decay(optimizer: Optimizer, recipe: Recipe, rate: float, scaler: GradScaler) -> None:
     """One optimizer step with explicit decoupled weight decay before or after it.
 
     p <- (1 - rate * weight_decay) p on every parameter, biases and norms included
     (specification, section 7). Entries that a method holds at zero stay zero.
+
+    Args:
+        scaler: whose scale the gradients carry. Where they overflowed it leaves the Adam step out.
     """
     for group in optimizer.param_groups:
         group["lr"] = rate
     if recipe.decay_order == "before":
         _decay(optimizer, recipe, rate)
-    optimizer.step()
+    scaler.step(optimizer)
+    scaler.update()
     if recipe.decay_order == "after":
         _decay(optimizer, recipe, rate)
 

@@ -5,11 +5,12 @@ Everything here follows from shapes and schedules in closed form: budgets, trans
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 from bench.contender_label import label_text
 from bench.errors import UsageError
+from bench.execution import DEFAULT, Execution
 from bench.method_options import changed_options
 from bench.spec import StudySpec
 from bench.workloads.registry import Workload, get_workload
@@ -38,6 +39,13 @@ COLUMNS = (
     "flops_saving",
     "matched_epochs",
     "parameters",
+    "execution",
+    "tf32",
+    "autocast",
+    "compile",
+    "attention",
+    "optimizer",
+    "threads",
 )
 """Keys of every row, in order."""
 
@@ -81,7 +89,7 @@ class _Schedule:
 def study_rows(spec: StudySpec) -> list[dict[str, Any]]:
     """The rows of a study, each once: by workload, grid, contender and density. A contender's
     name holds the hyperparameters that are not its method's defaults."""
-    rows: dict[tuple[str, str, float], dict[str, Any]] = {}
+    rows: dict[tuple[str, str, float, Execution], dict[str, Any]] = {}
     for workload in map(get_workload, spec.workloads):
         for grid in spec.grids:
             for contender in grid.contenders:
@@ -94,8 +102,10 @@ def study_rows(spec: StudySpec) -> list[dict[str, Any]]:
                     total_steps=spec.steps,
                     batch_size=spec.batch_size,
                     transfer_multiplier=getattr(config, "transfer_multiplier", None),
+                    execution=grid.execution,
                 ):
-                    rows.setdefault((row["workload"], row["method"], row["density"]), row)
+                    named = (row["workload"], row["method"], row["density"])
+                    rows.setdefault((*named, grid.execution), row)
     return list(rows.values())
 
 
@@ -106,11 +116,13 @@ def plan_rows(
     total_steps: int | None = None,
     batch_size: int | None = None,
     transfer_multiplier: float | None = None,
+    execution: Execution = DEFAULT,
 ) -> list[dict[str, Any]]:
     """One row per workload, method and density; a method that is not sparse has one row.
 
     Args:
         total_steps, batch_size, transfer_multiplier: in place of the workload's own.
+        execution: told in every row, as no count depends on it.
 
     Returns:
         Rows with the keys of `COLUMNS`. `flops_saving` is a fraction of the dense run's FLOPs;
@@ -131,7 +143,7 @@ def plan_rows(
         schedule = _schedule(workload, total_steps, batch_size, transfer_multiplier)
         for method in methods:
             for density in densities if method.sparse else (DENSE_DENSITY,):
-                rows.append(_row(schedule, method, density))
+                rows.append(_row(schedule, method, density) | _executed(workload, execution))
     return rows
 
 
@@ -190,6 +202,15 @@ def _row(schedule: _Schedule, method: PlannedMethod, density: float) -> dict[str
         ),
         "parameters": shape.parameters(budget.heads, budget.channels),
     }
+
+
+def _executed(workload: Workload, execution: Execution) -> dict[str, Any]:
+    """`execution`: in words, where it is not the usual one. `threads`: on a CPU; None is torch's
+    own choice."""
+    on_cpu = execution.on(workload, "cpu")
+    tf32 = workload.recipe.tf32 if on_cpu.tf32 is None else on_cpu.tf32
+    usual = DEFAULT.on(workload, "cpu")
+    return {"execution": on_cpu.beside(usual)} | asdict(on_cpu) | {"tf32": tf32}
 
 
 def _budget(workload: Workload, density: float) -> UnitBudget:

@@ -32,11 +32,12 @@ _COST = _NAMES | {
 
 def show_plan(rows: Sequence[PlanRow], console: Console) -> None:
     """Print the plan; `bench plan --json` has every number exact."""
-    for workload in dict.fromkeys(row["workload"] for row in rows):
-        here = [row for row in rows if row["workload"] == workload]
+    for workload, execution in dict.fromkeys((r["workload"], r["execution"]) for r in rows):
+        here = [r for r in rows if (r["workload"], r["execution"]) == (workload, execution)]
+        name = f"{workload} ({execution})" if execution else workload
         steps = f"{here[0]['total_steps']:,} steps, {here[0]['steps_per_epoch']:,} an epoch"
-        _show(f"{workload}: {steps}. What a density buys", _BOUGHT, here, console)
-        _show(f"{workload}: million MACs per image, FLOPs per run", _COST, here, console)
+        _show(f"{name}: {steps}. What a density buys", _BOUGHT, here, console)
+        _show(f"{name}: million MACs per image, FLOPs per run", _COST, here, console)
     text = "Exact counts; nothing was run. Transfers: heads + channels. Training: forward and"
     text += " backward. FLOPs: 2 per MAC. Epochs: as many of this model cost what the dense run"
     console.print(f"{text} does. Everything, unrounded: --json.", highlight=False)

@@ -32,6 +32,10 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "synthetic_data": workload.data == "synthetic",
         "config_json": spec.to_json(),
         "device": spec.device,
+        "autocast": spec.execution.autocast,
+        "compile": spec.execution.compile,
+        "attention": spec.execution.attention,
+        "optimizer": spec.execution.optimizer,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

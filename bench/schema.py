@@ -22,7 +22,8 @@ WARM_UP = "warm_up"
 COLLECTING = "collecting"
 UPDATE = "update"
 DENSE_GRADIENT = "dense_gradient"
-FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, "recompile", "evaluation")
+RECOMPILE = "recompile"
+FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, RECOMPILE, "evaluation")
 """Flags of a step; a step without any is ordinary."""
 
 MEMORY_PARTS = (
@@ -30,6 +31,14 @@ MEMORY_PARTS = (
     *("batch", "activations", "rest"),
 )
 """What the memory of a step is for (bench.memory_parts says how a tensor is attributed)."""
+
+EXECUTION_DEFAULTS = {
+    "autocast": "none",
+    "compile": False,
+    "attention": "auto",
+    "optimizer": "fused",
+}
+"""Columns of how a run was executed, and what null means there: older records lack them."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +81,11 @@ RUNS = (
     Column("torch_version", _TEXT, "torch"),
     Column("threads", _INT, "intra-op threads"),
     Column("tf32", _BOOL, "whether TF32 was allowed in matrix products"),
+    Column("autocast", _TEXT, "none, bf16 or fp16: forward pass and loss; null: none"),
+    Column("compile", _BOOL, "whether torch.compile compiled the model; null: no"),
+    Column("attention", _TEXT, "attention backend that was asked for; null: auto"),
+    Column("optimizer", _TEXT, "implementation of Adam: fused, foreach, loop; null: fused"),
+    Column("recompiles", _INT, "graphs compiled after the first step; null: unknown"),
     Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
     Column("started_at", _TEXT, "UTC, ISO 8601"),
     Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),

@@ -1,13 +1,22 @@
 """One run's model, optimizer, method and data, and the training step that all methods share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.amp.grad_scaler import GradScaler
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
+from bench.arithmetic import (
+    Forward,
+    attention,
+    autocast,
+    forward_of,
+    loss_scale,
+    loss_scaler,
+)
 from bench.method_registry import get_method
 from bench.optimization import learning_rate, make_optimizer, step_with_decay
 from bench.spec import RunSpec
@@ -35,6 +44,14 @@ class Session:
     optimizer: Optimizer
     method: SparseMethod
     data: Data
+    forward: Forward
+    """The model, compiled where the run asks for it."""
+    scaler: GradScaler
+    """Of the loss; does nothing unless the run is in fp16."""
+
+    def uncompiled(self) -> "Session":
+        """The same session, whose steps can be looked into: counters see nothing of a graph."""
+        return replace(self, forward=self.model)
 
     def train_step(
         self, step: int, batch: tuple[Tensor, Tensor], clock: StepClock
@@ -45,16 +62,19 @@ class Session:
             The minibatch loss (still on the device) and what changed in the topology.
         """
         images, targets = batch
-        recipe = self.spec.recipe
+        recipe, execution = self.spec.recipe, self.spec.execution
         clock.start_step()
-        loss = cross_entropy(self.model(images), targets, label_smoothing=recipe.label_smoothing)
-        clock.mark("forward")
-        loss.backward()
-        self.method.after_backward(step)
+        with attention(execution):
+            with autocast(execution, self.device):
+                logits = self.forward(images)
+                loss = cross_entropy(logits, targets, label_smoothing=recipe.label_smoothing)
+            clock.mark("forward")
+            self.scaler.scale(loss).backward()
+        self.method.after_backward(step, loss_scale(self.scaler))
         clock.mark("backward")
         if not self.method.replaces_optimizer_step(step):
             rate = learning_rate(recipe, step, self.spec.total_steps)
-            step_with_decay(self.optimizer, recipe, rate)
+            step_with_decay(self.optimizer, recipe, rate, self.scaler)
         clock.mark("optimizer")
         update = self.method.update_topology(step)
         self.method.after_step(step)
@@ -72,7 +92,7 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     """
     workload = get_workload(spec.workload)
     model = build_model(workload, spec.seed).to(device)
-    optimizer = make_optimizer(model, spec.recipe, device)
+    optimizer = make_optimizer(model, spec.recipe, device, spec.execution.optimizer)
     method = get_method(spec.method).create(spec.config)
     context = MethodContext(
         workload.shape.blocks,
@@ -85,4 +105,5 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     data = load_data(workload, spec.seed, spec.batch_size, device)
     torch.manual_seed(spec.seed)
     model.train()
-    return Session(spec, device, model, optimizer, method, data)
+    forward, scaler = forward_of(spec.execution, model), loss_scaler(spec.execution, device)
+    return Session(spec, device, model, optimizer, method, data, forward, scaler)

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.contender_label import ContenderLabel, label_text, parse_label
 from bench.errors import UsageError
+from bench.execution import DEFAULT, Execution
 from bench.method_options import Options, changed_options, method_config
 from bench.method_registry import get_method
 from bench.modes import MODES, TRAIN
@@ -34,15 +35,18 @@ class RunSpec:
     config: Config
     gpu: str | None = None
     """Model of the GPU; None on other devices."""
-    threads: int | None = None
-    """Intra-op threads on CPU; None is torch's own choice."""
+    execution: Execution = DEFAULT
+    """With the workload's own choices filled in."""
     mode: str = TRAIN
     """`train`, or `time`: blocks of its schedule, side by side with the study's other runs."""
 
     @property
     def run_id(self) -> str:
         """Content hash: equal for equal requests, whatever the order of their options."""
-        text = json.dumps(identity(self), sort_keys=True)
+        content = identity(self)
+        # Beside the other fields, where threads stood before there were further options.
+        content |= content.pop("execution", {})
+        text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def to_json(self) -> str:
@@ -50,6 +54,11 @@ class RunSpec:
         changed = [name for name, _ in self._changed]
         settings = asdict(self) | {"changed_options": changed}
         return json.dumps(settings, sort_keys=True, default=sorted)
+
+    @property
+    def tf32(self) -> bool:
+        """Whether matrix products may run in TF32."""
+        return self.recipe.tf32 if self.execution.tf32 is None else self.execution.tf32
 
     @property
     def contender(self) -> str:
@@ -60,7 +69,13 @@ class RunSpec:
     def title(self) -> str:
         """For people: what distinguishes this run within its study."""
         density = "" if self.density == 1 else f" at {self.density:g}"
-        return f"{self.contender}{density}, seed {self.seed}"
+        execution = f" ({self.unusual})" if self.unusual else ""
+        return f"{self.contender}{density}, seed {self.seed}{execution}"
+
+    @property
+    def unusual(self) -> str:
+        """For people: how it is executed, where that was asked for; mostly empty."""
+        return self.execution.beside(DEFAULT.on(get_workload(self.workload), self.device))
 
     @property
     def _changed(self) -> tuple[tuple[str, Any], ...]:
@@ -90,19 +105,21 @@ def _default(f: Any) -> Any:
 
 @dataclass(frozen=True)
 class Grid:
-    """Every contender at every density with every seed."""
+    """Every contender at every density with every seed, all executed alike."""
 
     methods: tuple[str, ...]
     """Labels of contenders: `rigl`, `rigl:interval=4`."""
     densities: tuple[float, ...]
     seeds: tuple[int, ...]
+    execution: Execution = DEFAULT
 
     @property
     def contenders(self) -> list[ContenderLabel]:
         return [parse_label(label) for label in self.methods]
 
     def check(self) -> None:
-        """Raise UsageError for an empty axis, an unknown contender or an impossible seed."""
+        """Raise UsageError for an empty axis, an unknown contender, or an impossible seed or
+        execution."""
         axes = ((self.methods, "method"), (self.densities, "density"), (self.seeds, "seed"))
         for values, what in axes:
             if not values:
@@ -111,6 +128,7 @@ class Grid:
             if not 0 <= seed < 2**32:
                 raise UsageError(f"seed {seed} is outside 0 to {2**32 - 1}")
         _ = self.contenders
+        self.execution.check()
 
 
 @dataclass(frozen=True)
@@ -186,7 +204,8 @@ class StudySpec:
                 for grid in grids:
                     for contender in grid.contenders:
                         for density in grid.densities if contender.method.sparse else (1.0,):
-                            chosen.append(self._run(workload, contender, density, seed))
+                            run = self._run(workload, contender, density, seed, grid.execution)
+                            chosen.append(run)
         return list(dict.fromkeys(chosen))
 
     def config(self, contender: ContenderLabel, workload: Workload) -> Config:
@@ -201,7 +220,12 @@ class StudySpec:
         return method_config(method, options.items(), workload)
 
     def _run(
-        self, workload: Workload, contender: ContenderLabel, density: float, seed: int
+        self,
+        workload: Workload,
+        contender: ContenderLabel,
+        density: float,
+        seed: int,
+        execution: Execution,
     ) -> RunSpec:
         return RunSpec(
             workload=workload.name,
@@ -214,7 +238,7 @@ class StudySpec:
             recipe=workload.recipe,
             config=self.config(contender, workload),
             gpu=self.gpu,
-            threads=workload.cpu_threads if self.device == "cpu" else None,
+            execution=execution.on(workload, self.device),
             mode=self.mode,
         )
 

@@ -1,13 +1,16 @@
 """What the results folder already holds under a study's name, and what may be added to it."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 from bench.errors import UsageError
+from bench.execution import Execution
 from bench.files import read_json, write_json_atomically
 from bench.spec import Grid, StudySpec
 from bench.store import StudyStore
+
+_AXES = ("methods", "densities", "seeds")
 
 
 def claim(store: StudyStore, spec: StudySpec) -> None:
@@ -58,12 +61,15 @@ def _recorded(store: StudyStore) -> StudySpec:
         UsageError: the file was not written by this program.
     """
     content = read_json(store.study_file)
-    axes = [f.name for f in fields(Grid)]
     try:
         if "grids" not in content:  # written when a study was a single grid
-            content["grids"] = [{axis: content.pop(axis) for axis in axes}]
+            content["grids"] = [{axis: content.pop(axis) for axis in _AXES}]
         content["grids"] = tuple(
-            Grid(**{key: tuple(values) for key, values in grid.items()})
+            Grid(
+                **{axis: tuple(grid.pop(axis)) for axis in _AXES},
+                execution=Execution(**grid.pop("execution", {})),  # which older ones lack
+                **grid,
+            )
             for grid in content["grids"]
         )
         content["options"] = tuple((m, tuple(map(tuple, o))) for m, o in content["options"])

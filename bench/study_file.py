@@ -6,12 +6,13 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from bench.contender_label import parse_label
 from bench.errors import UsageError
+from bench.execution import Execution
 from bench.method_options import Options, nearest
 from bench.spec import Grid, StudySpec
 
@@ -38,7 +39,7 @@ class Key:
     """One key of a study file, which is also an option of the command line."""
 
     field: str
-    """Field of StudySpec, or of Grid."""
+    """Field of StudySpec, of Grid, or of its Execution."""
     read: Callable[[str, Any], Any]
     """From the key's name and TOML value, or the option's text."""
 
@@ -59,6 +60,12 @@ def _number(name: str, value: Any) -> float:
     except ValueError:
         pass
     raise UsageError(f"{name} takes a number, not {value!r}")
+
+
+def _switch(name: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise UsageError(f"{name} takes true or false, not {value!r}")
 
 
 def _word(name: str, value: Any) -> str:
@@ -89,7 +96,16 @@ def _options(name: str, value: Any) -> Options:
     return tuple(sorted((method, tuple(sorted(table.items()))) for method, table in value.items()))
 
 
-GRID_KEYS = {
+EXECUTION_KEYS = {
+    "tf32": Key("tf32", _switch),
+    "autocast": Key("autocast", _word),
+    "compile": Key("compile", _switch),
+    "attention": Key("attention", _word),
+    "optimizer": Key("optimizer", _word),
+    "threads": Key("threads", _integer),
+}
+
+GRID_KEYS = EXECUTION_KEYS | {
     "methods": Key("methods", _many(_contender)),
     "density": Key("densities", _many(_number)),
     "seeds": Key("seeds", _many(_integer)),
@@ -139,12 +155,18 @@ def study_spec(
     common |= {field: value for field, value in top.items() if field not in axes}
     shared = {field: value for field, value in values.items() if field in axes}
     replaced = {field: value for field, value in over.items() if field in axes}
-    grids = [replace(default, **shared | grid | replaced) for grid in _grids(file, tables)]
+    grids = [_grid(default, shared | grid | replaced) for grid in _grids(file, tables)]
     spec = StudySpec(**common, grids=DEMO if is_demo else tuple(dict.fromkeys(grids)))
     spec.check(to_run)
     if not spec.name:
         spec = replace(spec, name="demo" if is_demo else _default_name(file, spec))
     return spec
+
+
+def _grid(default: Grid, values: Mapping[str, Any]) -> Grid:
+    execution = {f.name: values[f.name] for f in fields(Execution) if f.name in values}
+    axes = {field: value for field, value in values.items() if field not in execution}
+    return replace(default, **axes, execution=replace(default.execution, **execution))
 
 
 def _grids(file: Path | None, tables: Any) -> list[dict[str, Any]]:

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor, nn
 
 from bench.accounting import Accountant, Kind, StepAccount, kind_of
+from bench.arithmetic import autocast
 from bench.evaluation import Evaluation, evaluate
 from bench.measure.clock import StepTimes, make_clock
-from bench.measure.disturbances import Disturbances
+from bench.measure.disturbances import Disturbances, graphs_compiled
 from bench.measure.memory import AllocatorPeak
 from bench.measure.sampler import Sampler
 from bench.optimization import learning_rate
 from bench.progress import Progress
-from bench.schema import WARM_UP
+from bench.schema import RECOMPILE, WARM_UP
 from bench.session import Session
+from bench.workloads.data import Split
 from bench.workloads.registry import get_workload
 from methods.base import Topology
 
@@ -67,6 +69,8 @@ class Training:
         self.stored_parameters = 0
         self.accounts: dict[Kind, StepAccount] = {}
         self.disturbance_codes: list[str] = []
+        self.recompiles = 0
+        """Graphs compiled after the first step."""
         self._disturbances = Disturbances(session.device)
         self._warm_up = min(WARM_UP_STEPS, session.spec.total_steps // 10)
         self._sampler = sampler or Sampler(None)
@@ -92,7 +96,7 @@ class Training:
             self._train()
         self.disturbance_codes = self._disturbances.codes()
         if self.selected:
-            self.test = evaluate(self.selected[1], session.data, "test")
+            self.test = self._evaluate(self.selected[1], "test")
             self._add_evaluation(self.selected[0], "test", self.test)
         exported = session.method.export(session.model)
         self.stored_parameters = sum(parameter.numel() for parameter in exported.parameters())
@@ -123,12 +127,17 @@ class Training:
         batch = session.data.batch(step)
         if self._allocator:
             self._allocator.reset()
+        graphs = graphs_compiled()
         loss, update = session.train_step(step, batch, self._clock)
         peak = self._allocator.read() if self._allocator else None
         warm = (WARM_UP,) if step <= self._warm_up else ()
+        self.recompiles += (graphs_compiled() - graphs) * (step > 1)
+        compiled = (RECOMPILE,) if graphs_compiled() > graphs else ()
         rate = learning_rate(spec.recipe, step, spec.total_steps)
         self.steps.append(
-            StepRecord(warm + flags, kind, rate, loss, self.active_parameters[-1], peak)
+            StepRecord(
+                (*warm, *flags, *compiled), kind, rate, loss, self.active_parameters[-1], peak
+            )
         )
         if not update:
             return topology
@@ -164,7 +173,7 @@ class Training:
         Best is highest top-1, then lowest loss, then earliest.
         """
         session = self.session
-        result = evaluate(session.model, session.data, "validation")
+        result = self._evaluate(session.model, "validation")
         if result is None:
             return
         self._add_evaluation(step, "validation", result)
@@ -173,6 +182,11 @@ class Training:
         if self._best is None or rank > self._best:
             self._best = rank
             self.selected = (step, session.method.export(session.model).eval())
+
+    def _evaluate(self, model: nn.Module, split: Split) -> Evaluation | None:
+        """In the precision of the training steps."""
+        with autocast(self.session.spec.execution, self.session.device):
+            return evaluate(model, self.session.data, split)
 
     def _add_evaluation(self, step: int, split: str, result: Evaluation | None) -> None:
         if result is not None:

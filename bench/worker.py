@@ -3,15 +3,11 @@
 Importing this module imports torch and timm, so that a server of forked workers does it once.
 """
 
-import os
-import signal
-import sys
 import time
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread
 
 import torch
 
@@ -20,6 +16,7 @@ from bench.errors import UsageError
 from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
 from bench.measure.sampler import Sampler
+from bench.process_setup import begin, end_with_parent, prepare_device
 from bench.progress import Progress
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
@@ -49,10 +46,8 @@ class Task:
 
 def work(task: Task, connection: Connection) -> None:
     """Entry point of a run's process. Sends Progress, and at the end the run's row."""
-    # The command line decides what Ctrl-C means, and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    redirect_output(task.log)
-    Thread(target=die_with_parent, args=(connection,), daemon=True).start()
+    begin(task.log)
+    end_with_parent(connection)
     started = time.perf_counter()
     identity = run_identity(task.spec, task.store.study)
     try:
@@ -70,10 +65,7 @@ def work(task: Task, connection: Connection) -> None:
 
 def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[dict]]:
     index = task.device_index
-    device = torch.device(task.spec.device if index is None else f"{task.spec.device}:{index}")
-    if task.spec.threads is not None:
-        torch.set_num_threads(task.spec.threads)
-    set_precision(task.spec.recipe.tf32)
+    device = prepare_device(task.spec, index)
     last = 0.0
 
     def report(progress: Progress) -> None:
@@ -100,22 +92,6 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     return tables
 
 
-def die_with_parent(connection: Connection) -> None:
-    """End this process when the one that watches it is gone: a run that nobody waits for would
-    disturb the timing of the next. The thread sleeps in the kernel until then."""
-    try:
-        connection.recv()
-    except (EOFError, OSError):
-        os._exit(1)
-
-
-def set_precision(tf32: bool) -> None:
-    """FP32, with TF32 products only where the recipe allows them."""
-    precision = "tf32" if tf32 else "ieee"
-    torch.backends.cuda.matmul.fp32_precision = precision
-    torch.backends.cudnn.conv.fp32_precision = precision  # pyright: ignore
-
-
 def reason(error: Exception) -> str:
     """One line for the record."""
     text = " ".join(str(error).split())
@@ -126,13 +102,3 @@ def reason(error: Exception) -> str:
     if isinstance(error, UsageError):
         return text
     return f"{type(error).__name__}: {text[:200]}"
-
-
-def redirect_output(log: Path) -> None:
-    """Send what this process prints to its log, not into the live display."""
-    log.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-        os.dup2(descriptor, stream.fileno())
-    os.close(descriptor)

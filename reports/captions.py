@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.schema import EXECUTION_DEFAULTS
 from reports.contenders import COMPARABLE, Setting, density_text, run_name
 from reports.formats import number
 from reports.load import Records, Run, Standing
@@ -42,6 +43,7 @@ def caption(setting: Setting, runs: Sequence[Run]) -> str:
         details.append(_count(setting["threads"], "thread"))
     if setting["device"] == "cuda" and setting["tf32"] is not None:
         details.append(f"TF32 {'on' if setting['tf32'] else 'off'}")
+    details += executed(setting)
     if setting["driver"]:
         details.append(f"driver {setting['driver']}")
     details.append(f"torch {setting['torch_version'] or 'version not recorded'}")
@@ -53,6 +55,17 @@ def caption(setting: Setting, runs: Sequence[Run]) -> str:
     if setting["synthetic_data"]:
         parts.append("synthetic data")
     return ", ".join(parts)
+
+
+def executed(setting: Setting) -> list[str]:
+    """How the runs were executed, where that is not the usual way."""
+    words = {
+        "autocast": f"autocast {setting['autocast']}",
+        "compile": "compiled",
+        "attention": f"attention {setting['attention']}",
+        "optimizer": f"Adam {setting['optimizer']}",
+    }
+    return [words[c] for c, usual in EXECUTION_DEFAULTS.items() if setting[c] != usual]
 
 
 def schedule(setting: Setting, runs: Sequence[Run]) -> str:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from bench.schema import EXECUTION_DEFAULTS
 from reports.load import NO_UPDATE, Run, Standing
 
 COMPARABLE = (
@@ -17,6 +18,7 @@ COMPARABLE = (
     "torch_version",
     "driver",
     "tf32",
+    *EXECUTION_DEFAULTS,
     "total_steps",
     "synthetic_data",
 )

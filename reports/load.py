@@ -16,6 +16,7 @@ from bench.modes import TIME, TRAIN
 from bench.schema import (
     COLLECTING,
     DENSE_GRADIENT,
+    EXECUTION_DEFAULTS,
     OK,
     SKIPPED,
     UPDATE,
@@ -119,7 +120,8 @@ def load(store: StudyStore) -> Records:
     """Read and check a study. Raises UsageError for bad files, a study without any run, or one
     whose runs are of both modes."""
     incomplete = set(store.incomplete())
-    rows = [row for row in store.arrow("runs").to_pylist() if row["run_id"] not in incomplete]
+    rows = [_as_now(row) for row in store.arrow("runs").to_pylist()]
+    rows = [row for row in rows if row["run_id"] not in incomplete]
     if not rows:
         raise UsageError(
             f"study {store.study!r} has no finished run yet: start it with `bench run`"
@@ -150,6 +152,11 @@ def load(store: StudyStore) -> Records:
         store=store,
         mode=_mode(store.study, rows),
     )
+
+
+def _as_now(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of `runs` in which columns that older records lack say what they meant."""
+    return row | {c: default for c, default in EXECUTION_DEFAULTS.items() if row[c] is None}
 
 
 def _mode(study: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -14,6 +14,7 @@ from bench.modes import TIME
 from bench.store import StudyStore
 from reports import (
     captions_time,
+    forced,
     page_time,
     tables_memory,
     tables_operations,
@@ -64,13 +65,16 @@ class Content:
     method: str
 
 
-def render(store: StudyStore, console: Console) -> list[Path]:
+def render(store: StudyStore, console: Console, force: bool = False) -> list[Path]:
     """Write a study's report, print its tables, and return the files written.
+
+    Args:
+        force: add ratios between contenders of different settings, marked as such.
 
     Raises UsageError for a study that does not exist or has no run, for records that cannot be
     read, and if the report cannot be written.
     """
-    content = _content(load(store))
+    content = _content(load(store), force)
     # Written first: a reader who closes the terminal's pipe early still gets the files.
     try:
         written = _write(store.report_folder, store.study, content)
@@ -86,23 +90,32 @@ def render(store: StudyStore, console: Console) -> list[Path]:
     return written
 
 
-def _content(records: Records) -> Content:
+def _content(records: Records, force: bool) -> Content:
     """Runs that were timed side by side have blocks, the others steps: their tables differ."""
     if records.mode == TIME:
         records, comparisons = compared(records)
-        tables = [*page_time.make_tables(records, comparisons), *_closing(records)]
+        across = [forced.timed(comparisons)] if force else []
+        tables = [
+            *_filled(across),
+            *page_time.make_tables(records, comparisons),
+            *_closing(records),
+        ]
         pictured = page_time.pictures(comparisons)
         return Content(overview(records), tables, pictured, captions_time.METHOD)
     summaries = [summarise(contender, records) for contender in group(records.shown)]
-    tables = make_tables(records, summaries)
+    across = _filled([forced.trained(summaries)] if force else [])
+    tables = [*across, *make_tables(records, summaries)]
     return Content(overview(records), tables, pictures(records, summaries), METHOD)
 
 
 def make_tables(records: Records, summaries: Sequence[Summary]) -> list[Table]:
     """All tables that have something to say; that of left-out runs always does."""
     made = [make(records, summaries) for make in TABLES] if summaries else []
-    kept = [table for table in made if any(section.rows for section in table.sections)]
-    return [*kept, *_closing(records)]
+    return [*_filled(made), *_closing(records)]
+
+
+def _filled(tables: Sequence[Table]) -> list[Table]:
+    return [table for table in tables if any(section.rows for section in table.sections)]
 
 
 def _closing(records: Records) -> list[Table]:
@@ -200,6 +213,7 @@ def _clear(folder: Path) -> None:
     stems = {
         *(*PICTURES, *page_time.PICTURES),
         *(make.__name__ for make in (*TABLES, *page_time.TABLES)),
+        forced.KEY,
         "left_out",
         "configuration",
         "environment",

@@ -85,16 +85,19 @@ def settings_apart(summaries: Sequence[Summary]) -> list[str]:
             if first["workload"] != second["workload"]:
                 continue
             differing = [
-                f"{column} ({_named(first.values[k])} and {_named(second.values[k])})"
+                f"{column} ({named_value(first.values[k])} and {named_value(second.values[k])})"
                 for k, column in enumerate(COMPARABLE)
                 if first.values[k] != second.values[k]
             ]
             notes.append(
                 f"Runs of {first['workload']} that differ in {', '.join(differing)} "
-                "are not compared with each other."
+                "are not compared with each other; `bench report --force` adds a table that does."
             )
     return notes
 
 
-def _named(value: Any) -> str:
+def named_value(value: Any) -> str:
+    """A setting's value for people."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
     return "none" if value is None else str(value)

@@ -9,6 +9,16 @@ from bench.reason_codes import ALLOCATOR_RETRY, AUTOTUNE, RECOMPILED
 _DYNAMO = "torch._dynamo.utils"
 
 
+def graphs_compiled() -> int:
+    """Graphs that torch's compiler has made in this process."""
+    # A program that compiles nothing need not have loaded the compiler.
+    return _compiler_counters().get("stats", {}).get("unique_graphs", 0)
+
+
+def _compiler_counters() -> dict[str, dict[str, int]]:
+    return getattr(sys.modules.get(_DYNAMO), "counters", {})
+
+
 class Disturbances:
     """Counts from its making, or the last `start`, until asked for codes.
 
@@ -33,12 +43,11 @@ class Disturbances:
         return [code for code in now if code in happened]
 
     def _counters(self) -> dict[str, int]:
-        # A program that compiles nothing need not have loaded the compiler.
-        counters = getattr(sys.modules.get(_DYNAMO), "counters", {})
+        inductor = _compiler_counters().get("inductor", {})
         return {
             ALLOCATOR_RETRY: self._allocator_retries(),
-            RECOMPILED: counters.get("stats", {}).get("unique_graphs", 0),
-            AUTOTUNE: counters.get("inductor", {}).get("select_algorithm_autotune", 0),
+            RECOMPILED: graphs_compiled(),
+            AUTOTUNE: inductor.get("select_algorithm_autotune", 0),
         }
 
     def _allocator_retries(self) -> int:

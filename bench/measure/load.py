@@ -14,7 +14,8 @@ class ForeignLoad:
     """Cores that other programs kept busy on average since this was made.
 
     Linux only: elsewhere `cores()` is None. Counted is all processor time of the machine, less
-    that of this process; the watching process and its display count as foreign.
+    that of this process and of those that it has waited for (a compiler); the watching process and
+    its display count as foreign.
     """
 
     def __init__(self, stat: Path = _STAT) -> None:
@@ -30,7 +31,8 @@ class ForeignLoad:
         return max(0.0, (busy - own) / elapsed)
 
     def _sample(self) -> tuple[float, float, float] | None:
-        """Seconds: wall clock, busy time of all cores, processor time of this process."""
+        """Seconds: wall clock, busy time of all cores, processor time of this process
+        and of its children that have ended."""
         try:
             first = self._stat.read_text().splitlines()[0].split()[1:9]
             user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, first)
@@ -39,7 +41,9 @@ class ForeignLoad:
             return None
         # What the host stole is others' time too.
         busy = (user + nice + system + irq + softirq + steal) / ticks_per_s
-        return time.monotonic(), busy, time.process_time()
+        children = os.times()
+        own = time.process_time() + children.children_user + children.children_system
+        return time.monotonic(), busy, own
 
 
 def available_bytes(meminfo: Path = Path("/proc/meminfo")) -> int | None:

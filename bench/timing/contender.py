@@ -5,17 +5,16 @@ one of them compute at a time.
 """
 
 import gc
-import signal
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
-from threading import Thread
 
 import torch
 
 from bench.measure.disturbances import Disturbances
 from bench.measure.load import ForeignLoad, resident_bytes
+from bench.process_setup import begin, end_with_parent, prepare_device
 from bench.schema import SKIPPED
 from bench.session import build_session
 from bench.spec import RunSpec
@@ -24,7 +23,7 @@ from bench.timing.messages import Answer, Failed, Ready, Request
 from bench.timing.replay import BareReplayer, Replayer, Timed
 from bench.timing.scout import scouted, unpack
 from bench.timing.segments import Segment
-from bench.worker import die_with_parent, reason, redirect_output, set_precision
+from bench.worker import reason
 from methods.budget import BudgetError
 
 
@@ -41,9 +40,10 @@ class Assignment:
 
 def work(assignment: Assignment, connection: Connection) -> None:
     """Entry point: builds, warms up, says Ready, then answers requests until the pipe closes."""
-    _prepare(assignment)
+    begin(assignment.log)
     try:
-        session = build_session(assignment.spec, _device(assignment))
+        device = prepare_device(assignment.spec, assignment.device_index)
+        session = build_session(assignment.spec, device)
         replayer = Replayer(session, unpack(assignment.final))
     except Exception as error:
         traceback.print_exc()
@@ -85,10 +85,11 @@ def serve(replayer: Timed, connection: Connection, disturbances: Disturbances) -
 
 def scout(assignment: Assignment, connection: Connection) -> None:
     """Entry point: sends what is known of the contender before it is timed."""
-    _prepare(assignment)
-    Thread(target=die_with_parent, args=(connection,), daemon=True).start()
+    begin(assignment.log)
+    end_with_parent(connection)
     try:
-        connection.send(scouted(assignment.spec, _device(assignment)))
+        device = prepare_device(assignment.spec, assignment.device_index)
+        connection.send(scouted(assignment.spec, device))
     except BudgetError as error:
         connection.send(Failed(str(error), SKIPPED))
     except Exception as error:
@@ -98,23 +99,9 @@ def scout(assignment: Assignment, connection: Connection) -> None:
 
 def bare(assignment: Assignment, connection: Connection) -> None:
     """Entry point: as `work`, for the frozen loop that the gate measures everything against."""
-    _prepare(assignment)
-    device = _device(assignment)
+    begin(assignment.log)
+    device = prepare_device(assignment.spec, assignment.device_index)
     _answer(BareReplayer(BareLoop(device)), connection, device)
-
-
-def _prepare(assignment: Assignment) -> None:
-    # The command line decides what Ctrl-C means, and ends this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    redirect_output(assignment.log)
-    if assignment.spec.threads is not None:
-        torch.set_num_threads(assignment.spec.threads)
-    set_precision(assignment.spec.recipe.tf32)
-
-
-def _device(assignment: Assignment) -> torch.device:
-    kind, index = assignment.spec.device, assignment.device_index
-    return torch.device(kind if index is None else f"{kind}:{index}")
 
 
 def _pace_ms(replayer: Timed, part: Segment) -> float:

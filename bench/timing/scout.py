@@ -34,7 +34,7 @@ def scouted(spec: RunSpec, device: torch.device) -> Scouted:
     active = [session.method.active_parameters()]
     exported = session.method.export(session.model)
     stored = sum(parameter.numel() for parameter in exported.parameters())
-    final = final_state(session)
+    final = final_state(session.uncompiled())
     active.append(session.method.active_parameters())
     packed = pack(final)
     replayer = Replayer(build_session(spec, device), final)

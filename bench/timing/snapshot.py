@@ -19,6 +19,7 @@ class Snapshot:
     model: dict[str, Any]
     optimizer: dict[str, Any]
     method: dict[str, Any]
+    scaler: dict[str, Any]
     random: Tensor
     device_random: Tensor | None
     device: torch.device
@@ -30,6 +31,7 @@ class Snapshot:
             {name: tensor.clone() for name, tensor in session.model.state_dict().items()},
             deepcopy(session.optimizer.state_dict()),
             deepcopy(session.method.state_dict()),
+            session.scaler.state_dict(),
             torch.get_rng_state(),
             torch.cuda.get_rng_state(session.device) if cuda else None,
             session.device,
@@ -50,6 +52,7 @@ class Snapshot:
         session.method.load_state_dict(deepcopy(self.method))
         session.model.load_state_dict(self.model)
         session.optimizer.load_state_dict(deepcopy(self.optimizer))
+        session.scaler.load_state_dict(self.scaler)
         torch.set_rng_state(self.random)
         if self.device_random is not None:
             torch.cuda.set_rng_state(self.device_random, session.device)

@@ -142,7 +142,9 @@ class _Setting:
     def _launch(self, contenders: Sequence[_Contender], number: int) -> list[Block] | None:
         """Blocks of one launch; None if it has to be repeated, without whoever failed or apart."""
         entries = [Entry(c.spec, CONTENDER, c.known.final) for c in contenders]
-        entries.append(replace(entries[0], role=AGAIN))
+        # The first of each execution is a reference: only what is executed alike is compared.
+        first = {entry.spec.execution: entry for entry in reversed(entries)}
+        entries += [replace(entry, role=AGAIN) for entry in first.values()]
         self._watch.launching(number, self._launcher.rounds * len(entries))
         make = self._launcher.side_by_side if self._together else self._launcher.apart
         try:

@@ -20,7 +20,9 @@ from reports.page import render
 EFFORT = {"launches": 2, "target": "2%", "time_limit_min": 5.0}
 
 
-def run(results: Path, effort: dict[str, Any] = EFFORT, **given: Any) -> tuple[int, str]:
+def run(
+    results: Path, effort: dict[str, Any] = EFFORT, file: Path | None = None, **given: Any
+) -> tuple[int, str]:
     """`bench run --mode time` with these options; exit code and what it printed."""
     text = io.StringIO()
     options = {
@@ -36,7 +38,7 @@ def run(results: Path, effort: dict[str, Any] = EFFORT, **given: Any) -> tuple[i
     with pytest.MonkeyPatch.context() as patch:
         # How noisy the machine is must not decide how many launches a test has.
         patch.setattr(command, "widest_half_width", lambda store, run_ids: 0.0)
-        code = run_command(None, options, results, False, Console(file=text, width=200), effort)
+        code = run_command(file, options, results, False, Console(file=text, width=200), effort)
     return code, text.getvalue()
 
 
@@ -184,3 +186,26 @@ def test_effort_that_makes_no_sense(effort: dict[str, Any], message: str, tmp_pa
 def test_unknown_mode(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--mode is 'tiem'"):
         run(tmp_path, mode="tiem", methods="dense")
+
+
+def test_each_execution_of_a_launch_has_its_own_reference(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[[grid]]\nmethods = ['dense']\n[[grid]]\nmethods = ['dense', 'static']\n")
+    with file.open("a") as text:
+        text.write("optimizer = 'loop'\nautocast = 'bf16'\n")
+    code, output = run(tmp_path, file=file, name="two")
+    assert code == 0, output
+    store = StudyStore(tmp_path, "two")
+    runs = {row["run_id"]: row for row in rows(store, "runs")}
+    entered = {
+        (runs[row["run_id"]]["method"], runs[row["run_id"]]["optimizer"], row["role"])
+        for row in rows(store, "blocks")
+    }
+    assert entered == {
+        *(("dense", "fused", role) for role in (CONTENDER, AGAIN)),
+        *(("dense", "loop", role) for role in (CONTENDER, AGAIN)),
+        ("static", "loop", CONTENDER),
+    }
+    text = io.StringIO()
+    render(store, Console(file=text, width=160), force=True)
+    assert "Forced: ratios across settings" in text.getvalue()

@@ -1,13 +1,18 @@
 """The plan gives every published figure (specification, sections 5 and 6)."""
 
+import io
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from bench.errors import UsageError
-from bench.plan import COLUMNS, plan_rows
+from bench.execution import Execution
+from bench.plan import COLUMNS, plan_rows, study_rows
+from bench.plan_tables import show_plan
+from bench.study_file import study_spec
 from bench.workloads.registry import WORKLOADS, get_workload
 
 
@@ -22,6 +27,7 @@ class Method:
 DENSE = Method("dense", sparse=False)
 STATIC = Method("static")
 BARTER = Method("barter", transfers=True)
+BF16 = Execution(autocast="bf16", compile=True)
 DENSITIES = (0.1, 0.3, 0.5, 0.7)
 
 
@@ -38,6 +44,25 @@ def test_rows_have_exactly_the_published_keys() -> None:
     assert all(tuple(row) == COLUMNS for row in table)
     assert len(table) == len(WORKLOADS) * (1 + 4 + 4)
     assert json.loads(json.dumps(table)) == table
+
+
+def test_every_row_says_how_it_would_be_executed() -> None:
+    (usual,), (other,) = rows("vit-digits", DENSE), rows("vit-digits", DENSE, execution=BF16)
+    assert (usual["execution"], usual["tf32"], usual["threads"]) == ("", False, 1)
+    assert other["execution"] == "autocast bf16, compile on"
+    assert (other["autocast"], other["compile"]) == ("bf16", True)
+    assert other["parameters"] == usual["parameters"]
+
+
+def test_grids_that_are_executed_differently_have_rows_of_their_own() -> None:
+    spec = study_spec(None, {"methods": "dense"}, to_run=False)
+    (grid,) = spec.grids
+    both = replace(spec, grids=(grid, replace(grid, execution=BF16), grid))
+    assert [row["autocast"] for row in study_rows(both)] == ["none", "bf16"]
+    text = io.StringIO()
+    show_plan(study_rows(both), Console(file=text, width=120))
+    assert "vit-digits: 228 steps" in text.getvalue()
+    assert "vit-digits (autocast bf16, compile on): 228 steps" in text.getvalue()
 
 
 def test_masked_methods_cost_what_dense_costs() -> None:

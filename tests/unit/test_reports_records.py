@@ -21,7 +21,7 @@ from reports.load import (
     load,
 )
 from reports.page import overview
-from reports.speedups import dense_reference, not_compared, pairs, speedup, why_not
+from reports.speedups import dense_reference, named_value, not_compared, pairs, speedup, why_not
 from reports.summary import Summary, paired_difference, summarise
 from reports.tables_outcome import cautions
 from tests.unit.reports_fixture import (
@@ -237,6 +237,11 @@ def test_where_changes_do_not_tell_apart_every_difference_is_named(tmp_path: Pat
         ("batch_size", 32),
         ("torch_version", "2.12.0"),
         ("total_steps", 150),
+        ("tf32", True),
+        ("autocast", "bf16"),
+        ("compile", True),
+        ("attention", "math"),
+        ("optimizer", "foreach"),
     ],
 )
 def test_runs_of_different_settings_are_neither_averaged_nor_compared(
@@ -259,7 +264,7 @@ def test_runs_of_different_settings_are_neither_averaged_nor_compared(
     assert len(notes) == (0 if column == "workload" else 1)
     if notes:
         assert f"differ in {column} (" in notes[0]
-        assert str(value) in notes[0]
+        assert named_value(value) in notes[0]
 
 
 # ------------------------------------------------------------------------- summaries

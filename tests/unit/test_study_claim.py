@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bench.errors import UsageError
+from bench.execution import Execution
 from bench.files import read_json, write_json_atomically
 from bench.spec import StudySpec
 from bench.store import StudyStore
@@ -25,7 +26,8 @@ def store(tmp_path: Path) -> StudyStore:
 
 
 def grids(store: StudyStore) -> list[Any]:
-    return [tuple(grid.values()) for grid in read_json(store.study_file)["grids"]]
+    axes = ("densities", "methods", "seeds")
+    return [tuple(grid[axis] for axis in axes) for grid in read_json(store.study_file)["grids"]]
 
 
 def test_a_grid_is_added_and_no_product_is_built(store: StudyStore) -> None:
@@ -62,6 +64,7 @@ def test_a_study_of_the_time_before_grids_is_one_grid(store: StudyStore) -> None
     asked = spec(methods="dense,static", seeds="0")
     old = json.loads(asked.to_json())
     (grid,) = old.pop("grids")
+    del grid["execution"]
     write_json_atomically(store.study_file, old | grid)
     assert together(store, asked) == asked
     assert len(together(store, spec(methods="dense", seeds="1")).runs()) == 3
@@ -73,6 +76,26 @@ def test_options_of_a_method_that_does_not_run_bind_nobody(store: StudyStore) ->
     claim(store, spec(methods="barter"))
     claim(store, replace(spec(methods="static"), options=unused))
     assert read_json(store.study_file)["options"] == []
+
+
+def test_another_execution_of_the_same_grid_is_added(store: StudyStore) -> None:
+    eager = spec(methods="dense", seeds="0")
+    (grid,) = eager.grids
+    bf16 = replace(eager, grids=(replace(grid, execution=Execution(autocast="bf16")),))
+    claim(store, eager)
+    claim(store, bf16)
+    claim(store, eager)
+    assert together(store, eager).runs() == [*eager.runs(), *bf16.runs()]
+
+
+def test_a_grid_without_an_execution_has_the_default_one(store: StudyStore) -> None:
+    asked = spec()
+    claim(store, asked)
+    content = read_json(store.study_file)
+    for grid in content["grids"]:
+        del grid["execution"]
+    write_json_atomically(store.study_file, content)
+    assert together(store, asked) == asked
 
 
 def test_methods_may_be_added_with_their_options(store: StudyStore) -> None:

@@ -12,6 +12,7 @@ from bench import train
 from bench.evaluation import Evaluation
 from bench.measure.sampler import Sampler
 from bench.progress import Progress
+from bench.schema import RECOMPILE
 from bench.session import Session, build_session
 from bench.study_file import study_spec
 from bench.train import DivergedError, Training
@@ -78,6 +79,24 @@ def test_diverged_run_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken.data, "batch", batch)
     with pytest.raises(DivergedError, match="loss is nan at step 4"):
         Training(broken, lambda progress: None).run()
+
+
+def test_steps_that_compile_are_flagged_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, [(50, 1.0)] * 4)
+    of = session(monkeypatch)
+    graphs, step = [0], type(of).train_step
+
+    def compiling(session: Session, number: int, *rest: Any) -> Any:
+        graphs[0] += {1: 3, 4: 2, 5: 1}.get(number, 0)
+        return step(session, number, *rest)
+
+    monkeypatch.setattr(type(of), "train_step", compiling)
+    monkeypatch.setattr(train, "graphs_compiled", lambda: graphs[0])
+    training = Training(of, lambda progress: None)
+    training.run()
+    flagged = [n for n, record in enumerate(training.steps, 1) if RECOMPILE in record.flags]
+    assert flagged == [1, 4, 5]
+    assert training.recompiles == 3, "the first step's graphs are no recompilation"
 
 
 def test_progress_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
