@@ -187,6 +187,22 @@ def check(
     raise typer.Exit(code)
 
 
+@app.command()
+def compare(
+    before: Annotated[str, typer.Argument(help="study: name, or path of its folder")],
+    after: Annotated[str, typer.Argument(help="study to set beside it, likewise")],
+    force: Annotated[
+        bool, typer.Option("--force", help="compare times under unlike conditions too")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="folder for Markdown, CSV and JSON")] = None,
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """What changed between two studies: step time, counts, accuracy. Never fails for a result."""
+    from bench.compare import compare_command
+
+    compare_command(before, after, results, force, output, _Console())
+
+
 @app.command("list")
 def list_() -> None:
     """Methods and workloads."""

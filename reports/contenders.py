@@ -120,8 +120,7 @@ def group(runs: list[Run]) -> list[Contender]:
     """Contenders of the shown runs, ordered by setting, method, density, variant."""
     namesakes: dict[tuple[Setting, str], list[Run]] = defaultdict(list)
     for run in runs:
-        setting = Setting(tuple(run[column] for column in COMPARABLE))
-        namesakes[setting, run["method"]].append(run)
+        namesakes[setting_of(run), run["method"]].append(run)
     members: dict[tuple[Setting, str, float, str, bool], list[Run]] = defaultdict(list)
     for (setting, method), alike in namesakes.items():
         for run, variant in zip(alike, _variants(alike), strict=True):
@@ -129,6 +128,10 @@ def group(runs: list[Run]) -> list[Contender]:
             members[setting, method, run["density"], variant, valid].append(run)
     contenders = [Contender(*key, tuple(same)) for key, same in members.items()]
     return sorted(contenders, key=_order)
+
+
+def setting_of(run: Run) -> Setting:
+    return Setting(tuple(run[column] for column in COMPARABLE))
 
 
 def run_name(run: Run) -> str:
@@ -173,10 +176,14 @@ def _order(contender: Contender) -> tuple[Any, ...]:
 
 
 def _identity(run: Run) -> dict[str, str]:
-    """Everything configured except what the group has in common or what may differ."""
-    config = {
+    """Everything that tells configurations of one setting and method apart."""
+    return {"realisation": str(run["realisation"]), **configured(run)}
+
+
+def configured(run: Run) -> dict[str, str]:
+    """Everything configured except what a group has in common or what may differ within it."""
+    return {
         key: value
         for key, value in run.config.items()
         if (last := key.rsplit(".", 1)[-1]) not in _PER_RUN and last not in _IDENTITY
     }
-    return {"realisation": str(run["realisation"]), **config}

@@ -15,6 +15,11 @@ def number(value: float, digits: int = 3) -> str:
     return _fixed(value, _decimals(value, digits))
 
 
+def two_digits(value: float) -> str:
+    """Of what is known roughly, such as a noise floor."""
+    return number(value, 2)
+
+
 def estimate(e: Estimate) -> str:
     """Value and interval with one more digit where the interval is narrow."""
     if e.low is None or e.high is None:

@@ -89,7 +89,7 @@ class Transfers:
 def summarise(contender: Contender, records: Records) -> Summary:
     """Everything there is to say about one contender. Never raises for missing figures."""
     runs = contender.runs
-    top1 = _by_seed(runs, PAIRED_COLUMN)
+    top1 = by_seed(runs, PAIRED_COLUMN)
     return Summary(
         contender=contender,
         times=_step_times(runs),
@@ -109,7 +109,7 @@ def summarise(contender: Contender, records: Records) -> Summary:
         budget_ratio=_worst_budget_ratio(runs),
         stored=_range(runs, "stored_parameters"),
         top1=student_mean(list(top1.values())),
-        macro_f1=student_mean(list(_by_seed(runs, "test_macro_f1_percent").values())),
+        macro_f1=student_mean(list(by_seed(runs, "test_macro_f1_percent").values())),
         top1_by_seed=top1,
         transfers=_transfers(runs, records),
     )
@@ -121,8 +121,13 @@ def paired_difference(mine: Summary, other: Summary) -> Estimate | None:
     Runs of one seed share initial weights, data order and augmentation, so the difference
     varies less than either.
     """
-    common = sorted(mine.top1_by_seed.keys() & other.top1_by_seed.keys())
-    return student_mean([mine.top1_by_seed[s] - other.top1_by_seed[s] for s in common])
+    return difference_by_seed(mine.top1_by_seed, other.top1_by_seed)
+
+
+def difference_by_seed(mine: Mapping[int, float], other: Mapping[int, float]) -> Estimate | None:
+    """Mean over common seeds of mine minus other; None without one."""
+    common = sorted(mine.keys() & other.keys())
+    return student_mean([mine[seed] - other[seed] for seed in common])
 
 
 # ------------------------------------------------------------------------ times
@@ -199,7 +204,7 @@ def _worst_budget_ratio(runs: Sequence[Run]) -> float | None:
     return max(ratios, key=lambda ratio: abs(ratio - 1), default=None)
 
 
-def _by_seed(runs: Sequence[Run], column: str) -> dict[int, float]:
+def by_seed(runs: Sequence[Run], column: str) -> dict[int, float]:
     """Mean over the launches of each seed: repeating a seed gives no new training outcome."""
     values: dict[int, list[float]] = defaultdict(list)
     for run in runs:

@@ -5,7 +5,7 @@ from typing import Any
 
 from reports import captions_time
 from reports.captions_time import launches_and_rounds
-from reports.formats import estimate, integer, number, share
+from reports.formats import estimate, integer, share, two_digits
 from reports.load import Records
 from reports.paired import inverse, log_ratios, mean_ratio
 from reports.side_by_side import NO_BLOCK, Comparison
@@ -28,8 +28,8 @@ def step_time_side_by_side(records: Records, comparisons: Sequence[Comparison]) 
         Column("step_median_ms", "median, ms [95%]", estimate, interval=True),
         Column("ratio_to_dense", "time relative to dense [95%]", estimate, interval=True),
         Column("speedup_over_dense", "speed-up over dense [95%]", estimate, interval=True),
-        Column("noise_floor_percent", "noise floor, ±%", _percent),
-        Column("visible_percent", "smallest visible effect, %", _percent),
+        Column("noise_floor_percent", "noise floor, ±%", two_digits),
+        Column("visible_percent", "smallest visible effect, %", two_digits),
         Column("verdict", "verdict", text=True),
         Column("flagged_blocks", "flagged blocks"),
         Column("reason_codes", "cautions", text=True),
@@ -186,7 +186,3 @@ def _section(
 def _of(segments: Sequence[SegmentTimes]) -> Shown:
     flagged, blocks = (sum(getattr(s, n) for s in segments) for n in ("flagged", "blocks"))
     return Shown(f"{flagged} of {blocks:,}", flagged)
-
-
-def _percent(value: float) -> str:
-    return number(value, 2)

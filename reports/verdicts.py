@@ -72,8 +72,15 @@ def judge(
         floor: from A/A; None where the reference had no second entry.
         margin: within which ratios count as the same, as a fraction.
     """
-    family = sum(map(_may_be_judged, ratios))
-    return [_judge(ratio, floor, margin, family) for ratio in ratios]
+    return judge_each([(ratio, floor) for ratio in ratios], margin)
+
+
+def judge_each(
+    ratios: Sequence[tuple[Estimate, NoiseFloor | None]], margin: float = EQUIVALENCE
+) -> list[Judged]:
+    """As `judge`, of one family whose ratios have noise floors of their own (several settings)."""
+    family = sum(_may_be_judged(ratio) for ratio, _ in ratios)
+    return [_judge(ratio, floor, margin, family) for ratio, floor in ratios]
 
 
 def _judge(ratio: Estimate, floor: NoiseFloor | None, margin: float, family: int) -> Judged:

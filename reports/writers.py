@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from reports.table import Column, Section, Table
 
@@ -48,16 +49,24 @@ def csv_text(table: Table) -> str:
     """Setting first, then the columns: unrounded numbers, intervals as _low and _high."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
+    heads, rows = flat(table)
+    if heads:
+        writer.writerow(heads)
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def flat(table: Table) -> tuple[list[str], list[list[Any]]]:
+    """The heads and rows of the CSV file; no head without a section."""
     sections = [table.csv] if table.csv else table.sections
-    heads: list[str] | None = None
+    heads: list[str] = []
+    rows = []
     for section in sections:
-        if heads is None:
-            heads = [*section.setting, *(h for c in section.columns for h in c.csv_heads())]
-            writer.writerow(heads)
+        heads = heads or [*section.setting, *(h for c in section.columns for h in c.csv_heads())]
         for row in section.rows:
             cells = [cell for column in section.columns for cell in column.csv_cells(row)]
-            writer.writerow([*section.setting.values(), *cells])
-    return out.getvalue()
+            rows.append([*section.setting.values(), *cells])
+    return heads, rows
 
 
 def latex(table: Table) -> str:
