@@ -82,7 +82,7 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
         workload.steps_per_epoch(spec.batch_size),
     )
     method.attach(model, optimizer, context)
-    data = load_data(workload, spec.seed, spec.batch_size, device)
+    data = load_data(workload, spec.seed, spec.batch_size, device, spec.stored)
     torch.manual_seed(spec.seed)
     model.train()
     return Session(spec, device, model, optimizer, method, data)
