@@ -4,7 +4,7 @@ refused here, before anything is loaded.
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from bench.contender_label import ContenderLabel, label_text, parse_label
@@ -56,7 +56,8 @@ class RunSpec:
     def to_json(self) -> str:
         """Full configuration, defaults included, and which options are not the defaults."""
         changed = [name for name, _ in self._changed]
-        settings = asdict(replace(self, stored=None)) | {"changed_options": changed}
+        settings = asdict(self) | {"changed_options": changed}
+        del settings["stored"]
         return json.dumps(settings, sort_keys=True, default=sorted)
 
     @property

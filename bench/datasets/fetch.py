@@ -62,13 +62,13 @@ def _transfer(source: Source, url: str, part: Path, have: int, advance: Advance)
             raise UsageError(f"{url} sends from byte {start:,} where {have:,} was asked for")
         advance(start - have)  # a server that cannot resume begins again
         with part.open("ab" if start else "wb") as file:
-            while chunk := _read(response, url, part):
+            while chunk := _read(response, url):
                 file.write(chunk)
                 advance(len(chunk))
                 if file.tell() > source.archive_bytes:
                     break  # never fill the disk with something else
     if (have := part.stat().st_size) < source.archive_bytes:
-        raise _broken_off(url, part, f"{have:,} of {source.archive_bytes:,} bytes arrived")
+        raise _broken_off(url, f"{have:,} of {source.archive_bytes:,} bytes arrived")
 
 
 def _open(source: Source, url: str, part: Path, have: int) -> http.client.HTTPResponse:
@@ -103,11 +103,11 @@ def _start(response: http.client.HTTPResponse, source: Source, url: str) -> int:
     return start
 
 
-def _read(response: http.client.HTTPResponse, url: str, part: Path) -> bytes:
+def _read(response: http.client.HTTPResponse, url: str) -> bytes:
     try:
         return response.read(_CHUNK_BYTES)
     except (OSError, http.client.HTTPException) as error:
-        raise _broken_off(url, part, one_line(error)) from error
+        raise _broken_off(url, one_line(error)) from error
 
 
 def _keep(part: Path, archive: Path, source: Source) -> None:
@@ -119,7 +119,7 @@ def _keep(part: Path, archive: Path, source: Source) -> None:
     part.replace(archive)
 
 
-def _broken_off(url: str, part: Path, what: str) -> UsageError:
+def _broken_off(url: str, what: str) -> UsageError:
     return UsageError(f"the download of {url} stopped ({what}): the same command goes on there")
 
 

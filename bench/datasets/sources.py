@@ -1,7 +1,7 @@
 """The published data sets: where they come from, and how to tell that they are whole. No torch.
 
-Sizes and checksums are those of the archives as their authors publish them. The md5 sums are the
-publishers' and torchvision's; the sha256 sums are those that other projects have pinned.
+Sizes and checksums are those of the archives as their authors publish them. CIFAR-100's md5 is its
+publisher's and torchvision's; the other sums are those that other projects have pinned.
 """
 
 from collections.abc import Mapping

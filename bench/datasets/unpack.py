@@ -26,16 +26,20 @@ def unpack(archive: Path, source: Source, root: Path) -> Path:
 
     Raises:
         UsageError: the archive is not the published one or damaged; a member has an absolute
-            path, leaves the folder, or is no plain file or folder; or the disk cannot be written.
+            path, leaves the folder, or is no plain file or folder; a folder of that name is there;
+            or the disk cannot be written.
     """
     require_published(archive, source)
+    place = root / source.folder
+    if place.exists():
+        raise UsageError(f"{place} is there, but has no {source.marker}: remove it first")
     try:
         with _aside(root) as aside:
             _extract(archive, aside)
             top = aside / source.folder
             if not top.is_dir():
                 raise UsageError(f"{archive} has no folder {source.folder}")
-            return top.rename(root / source.folder)
+            return top.rename(place)
     except _DAMAGED as error:
         raise UsageError(f"{archive} is damaged: {one_line(error)}") from error
     except OSError as error:

@@ -11,6 +11,7 @@ import torch
 
 from bench.cli import main
 from bench.datasets.sources import SOURCES
+from bench.errors import UsageError
 from bench.records import finished_run
 from bench.run_rows import run_identity
 from bench.session import build_session
@@ -177,6 +178,8 @@ def test_real_and_synthetic_runs_are_told_apart(
     assert str(tmp_path) not in real.to_json(), "no path of this machine in a record"
     moved = replace(real, stored=None)
     assert (moved.run_id, json.loads(moved.to_json())) == (real.run_id, json.loads(real.to_json()))
+    with pytest.raises(UsageError, match="nobody said where cifar-100:"):
+        build_session(moved, torch.device("cpu"))
 
 
 def test_one_study_has_one_data_set(tmp_path: Path) -> None:
@@ -185,9 +188,9 @@ def test_one_study_has_one_data_set(tmp_path: Path) -> None:
     real = replace(study_spec(None, {**given, "data": "real"}), datasets=("cifar-100:1234",))
     claim(store, real)
     assert together(store, real) == real
-    with pytest.raises(Exception, match="data real, not by default"):
+    with pytest.raises(UsageError, match="data real, not by default"):
         together(store, study_spec(None, given))
-    with pytest.raises(Exception, match="datasets cifar-100:1234, not cifar-100:5678"):
+    with pytest.raises(UsageError, match="datasets cifar-100:1234, not cifar-100:5678"):
         together(store, replace(real, datasets=("cifar-100:5678",)))
 
 

@@ -109,6 +109,13 @@ def test_no_archive_at_all(source: Source, tmp_path: Path) -> None:
     refused(as_published(source, path), tmp_path, "is damaged")
 
 
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    source = make_archive(small_source("cifar-100", 5, 20, 10), tmp_path)
+    (tmp_path / source.folder).mkdir()
+    (tmp_path / source.folder / "notes").write_text("mine")
+    refused(source, tmp_path, "cifar-100-python is there, but has no train: remove it first")
+
+
 def test_an_archive_of_something_else(tmp_path: Path) -> None:
     path = tmp_path / TINY.archive
     with zipfile.ZipFile(path, "w") as packed:
