@@ -10,6 +10,7 @@ import typer
 from rich import console
 
 from bench import __version__
+from bench.datasets.command import app as data_app
 from bench.errors import UsageError
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Compares dynamic sparse training methods by what they really cost and really buy.",
 )
+app.add_typer(data_app, name="data")
 
 StudyFile = Annotated[
     Path | None, typer.Argument(metavar="[STUDY.toml]", help="study file; options override it")
@@ -78,12 +80,22 @@ def run(
         str, typer.Option(help="of mode time: half-width of ratios' intervals")
     ] = "2%",
     time_limit: Annotated[float, typer.Option(help="of mode time: minutes per workload")] = 10.0,
+    data: Annotated[
+        str | None, typer.Option(help="real or synthetic; else real for a full schedule alone")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="folder of real data; else $BENCH_DATA_DIR, else data")
+    ] = None,
+    data_loaders: Annotated[
+        int | None, typer.Option(help="processes that make batches; else 2 beside a GPU, 0 on CPU")
+    ] = None,
     results: Results = DEFAULT_RESULTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
 ) -> None:
     """Train and time a study; finished runs are kept. Without options: the demo study,
     eight methods on handwritten digits in three minutes at most."""
     from bench.commands import run_command
+    from bench.datasets.location import Place
 
     given = {
         "workload": workload,
@@ -102,9 +114,11 @@ def run(
         "threads": threads,
         "name": study,
         "mode": mode,
+        "data": data,
     }
     effort = {"launches": launches, "target": target, "time_limit_min": time_limit}
-    raise typer.Exit(run_command(file, given, results, dry_run, _Console(), effort))
+    place = Place(data_dir, data_loaders)
+    raise typer.Exit(run_command(file, given, results, dry_run, _Console(), effort, place))
 
 
 @app.command()

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.datasets.location import Place
 from bench.lock import exclusive
 from bench.method_registry import METHODS
 from bench.modes import TIME
@@ -32,25 +33,30 @@ def run_command(
     dry_run: bool,
     console: Console,
     effort: Mapping[str, Any] | None = None,
+    place: Place | None = None,
 ) -> int:
     """Returns the exit code: 0, or 1 if a run failed.
 
     Args:
         effort: of mode `time`: launches, target, time_limit_min; defaults where not given.
+        place: where the data sets are.
     """
     from bench.capability import refuse_impossible
+    from bench.datasets.study import find_data, with_data
+    from bench.datasets.watch import ConsoleWatch
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
     from bench.timing.command import time_command
 
-    asked = study_spec(file, given)
+    place = place or Place()
+    asked = study_spec(file, with_data(given, place))
     device = resolve(asked.device, asked.gpu)
     for execution in dict.fromkeys(grid.execution for grid in asked.grids):
         refuse_impossible(execution, device)
     spec = replace(asked, device=device.kind, gpu=device.name if device.kind == "cuda" else None)
     store = StudyStore(results, spec.name)
-    runs = spec.runs()
+    spec, runs = find_data(spec, place, ConsoleWatch(console))
     if dry_run:
         together(store, spec)
         _print_runs(spec, {run.run_id for run in pending_runs(runs, store)}, store, console)

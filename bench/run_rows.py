@@ -29,7 +29,7 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "full_schedule_steps": full,
         "schedule_shortened": spec.total_steps != full,
         "batch_size": spec.batch_size,
-        "synthetic_data": workload.data == "synthetic",
+        "synthetic_data": workload.data == "synthetic" and spec.dataset is None,
         "config_json": spec.to_json(),
         "device": spec.device,
         "autocast": spec.execution.autocast,

@@ -78,7 +78,8 @@ def _run_in_process(
     # Two ways, though nothing is sent to the worker: it sees there when this process is gone.
     receiver, sender = processes.Pipe(duplex=True)
     arguments = (spec, store, device_index, sender)
-    with running(processes.Process(target=_work, args=arguments, daemon=True)) as process:
+    # No daemon: those may not start processes, and beside a GPU a run's batches are made in some.
+    with running(processes.Process(target=_work, args=arguments)) as process:
         sender.close()
         while True:
             message = next_message(receiver, process)

@@ -17,6 +17,7 @@ from bench.arithmetic import (
     loss_scale,
     loss_scaler,
 )
+from bench.errors import UsageError
 from bench.method_registry import get_method
 from bench.optimization import learning_rate, make_optimizer, step_with_decay
 from bench.spec import RunSpec
@@ -102,7 +103,9 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
         workload.steps_per_epoch(spec.batch_size),
     )
     method.attach(model, optimizer, context)
-    data = load_data(workload, spec.seed, spec.batch_size, device)
+    if spec.dataset and not spec.stored:  # never other images under that name
+        raise UsageError(f"nobody said where {spec.dataset} is")
+    data = load_data(workload, spec.seed, spec.batch_size, device, spec.stored)
     torch.manual_seed(spec.seed)
     model.train()
     forward, scaler = forward_of(spec.execution, model), loss_scaler(spec.execution, device)

@@ -8,6 +8,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from typing import Any
 
 from bench.contender_label import ContenderLabel, label_text, parse_label
+from bench.datasets.location import Stored
 from bench.errors import UsageError
 from bench.execution import DEFAULT, Execution
 from bench.method_options import Options, changed_options, method_config
@@ -17,6 +18,8 @@ from bench.workloads.recipes import Recipe
 from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, unit_budget
 from methods.config import Config
+
+REAL, SYNTHETIC = "real", "synthetic"
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,11 @@ class RunSpec:
     """With the workload's own choices filled in."""
     mode: str = TRAIN
     """`train`, or `time`: blocks of its schedule, side by side with the study's other runs."""
+    dataset: str | None = None
+    """Name and content of the data set that batches come from; None is what needs none: digits, or
+    synthetic batches."""
+    stored: Stored | None = field(default=None, compare=False)
+    """Where that data set lies on this machine; no part of the run's identity."""
 
     @property
     def run_id(self) -> str:
@@ -53,6 +61,7 @@ class RunSpec:
         """Full configuration, defaults included, and which options are not the defaults."""
         changed = [name for name, _ in self._changed]
         settings = asdict(self) | {"changed_options": changed}
+        del settings["stored"]
         return json.dumps(settings, sort_keys=True, default=sorted)
 
     @property
@@ -146,6 +155,10 @@ class StudySpec:
     gpu: str | None = None
     options: Options = field(default=())
     mode: str = TRAIN
+    data: str | None = None
+    """`real`: from the data sets that the workloads are made for; None: what needs none."""
+    datasets: tuple[str, ...] = ()
+    """Name and content of each data set (`Decoded.identity`); known once it was found."""
 
     def check(self, to_run: bool = True) -> None:
         """Raise UsageError, in one line, for anything that no run could be made of.
@@ -167,7 +180,9 @@ class StudySpec:
         for name in self.workloads:
             workload = get_workload(name)
             workload.steps_per_epoch(self.batch_size)  # refuses a batch larger than the data
-            trains = to_run and self.mode == TRAIN
+            if self.data == REAL:
+                _check_real(workload, self.batch_size, self.mode)
+            trains = to_run and self.mode == TRAIN and self.data != REAL
             if trains and workload.data == "synthetic" and self.steps is None:
                 raise UsageError(
                     f"{name} has synthetic batches, which can be timed but teach nothing: say how"
@@ -240,7 +255,16 @@ class StudySpec:
             gpu=self.gpu,
             execution=execution.on(workload, self.device),
             mode=self.mode,
+            dataset=next((d for d in self.datasets if d.split(":")[0] == workload.dataset), None),
         )
+
+
+def _check_real(workload: Workload, batch_size: int | None, mode: str) -> None:
+    if mode != TRAIN:
+        raise UsageError(f"--data real: mode {mode} measures steps alone, on synthetic batches")
+    size = batch_size or workload.recipe.batch_size
+    if workload.dataset and workload.recipe.augmentation.mixing and size % 2:
+        raise UsageError(f"batch size {size}: the recipe of {workload.name} mixes pairs of images")
 
 
 def _check_density(workload: Workload, density: float, sparse: bool) -> None:

@@ -72,6 +72,7 @@ def _recorded(store: StudyStore) -> StudySpec:
             )
             for grid in content["grids"]
         )
+        content["datasets"] = tuple(content.get("datasets", ()))
         content["options"] = tuple((m, tuple(map(tuple, o))) for m, o in content["options"])
         spec = StudySpec(**content | {"workloads": tuple(content["workloads"])})
         spec.check()

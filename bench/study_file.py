@@ -14,7 +14,9 @@ from bench.contender_label import parse_label
 from bench.errors import UsageError
 from bench.execution import Execution
 from bench.method_options import Options, nearest
-from bench.spec import Grid, StudySpec
+from bench.modes import TRAIN
+from bench.spec import REAL, SYNTHETIC, Grid, StudySpec
+from bench.workloads.registry import get_workload
 
 WORKLOADS = ("vit-digits",)
 
@@ -74,6 +76,12 @@ def _word(name: str, value: Any) -> str:
     raise UsageError(f"{name} takes a name, not {value!r}")
 
 
+def _data(name: str, value: Any) -> str:
+    if value not in (REAL, SYNTHETIC):
+        raise UsageError(f"{name} is {value!r}: {REAL} or {SYNTHETIC} it must be")
+    return value
+
+
 def _contender(name: str, value: Any) -> str:
     """A contender's label as it is always written: equal contenders are one."""
     return str(parse_label(_word(name, value)))
@@ -116,6 +124,7 @@ KEYS = GRID_KEYS | {
     "name": Key("name", _word),
     "workload": Key("workloads", _many(_word)),
     "mode": Key("mode", _word),
+    "data": Key("data", _data),
     "steps": Key("steps", _integer),
     "batch_size": Key("batch_size", _integer),
     "device": Key("device", _word),
@@ -157,6 +166,7 @@ def study_spec(
     replaced = {field: value for field, value in over.items() if field in axes}
     grids = [_grid(default, shared | grid | replaced) for grid in _grids(file, tables)]
     spec = StudySpec(**common, grids=DEMO if is_demo else tuple(dict.fromkeys(grids)))
+    spec = replace(spec, data=_data_needed(spec, to_run))
     spec.check(to_run)
     if not spec.name:
         spec = replace(spec, name="demo" if is_demo else _default_name(file, spec))
@@ -167,6 +177,18 @@ def _grid(default: Grid, values: Mapping[str, Any]) -> Grid:
     execution = {f.name: values[f.name] for f in fields(Execution) if f.name in values}
     axes = {field: value for field, value in values.items() if field not in execution}
     return replace(default, **axes, execution=replace(default.execution, **execution))
+
+
+def _data_needed(spec: StudySpec, to_run: bool) -> str | None:
+    """What is not said follows from the rest: a full schedule is training and needs its data set,
+    a few steps or mode `time` are measurement and need none."""
+    workloads = [get_workload(name) for name in spec.workloads]
+    for workload in workloads:
+        if spec.data is not None and workload.dataset is None:
+            raise UsageError(f"--data {spec.data}: {workload.name} has its own images built in")
+    if spec.data is None and to_run and spec.mode == TRAIN and spec.steps is None:
+        return REAL if any(workload.dataset for workload in workloads) else None
+    return REAL if spec.data == REAL else None
 
 
 def _grids(file: Path | None, tables: Any) -> list[dict[str, Any]]:
@@ -193,7 +215,9 @@ def _default_name(file: Path | None, spec: StudySpec) -> str:
     """The same for the same shared settings, so that a repeated call finds its finished runs."""
     if file:
         return file.stem
-    digest = hashlib.sha256(json.dumps(spec.shared(), sort_keys=True).encode()).hexdigest()
+    # A setting that came later and says nothing leaves old names as they were.
+    shared = {k: v for k, v in spec.shared().items() if v or k not in ("data", "datasets")}
+    digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
     return f"{spec.workloads[0]}-{digest[:6]}"
 
 

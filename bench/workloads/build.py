@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from bench.datasets.location import Stored
 from bench.workloads.cct import build_cct
 from bench.workloads.data import Data
 from bench.workloads.recipes import Recipe
@@ -29,13 +30,26 @@ def build_model(workload: Workload, seed: int) -> nn.Module:
         return _model(workload.shape, workload.recipe)
 
 
-def load_data(workload: Workload, seed: int, batch_size: int, device: torch.device | str) -> Data:
+def load_data(
+    workload: Workload,
+    seed: int,
+    batch_size: int,
+    device: torch.device | str,
+    stored: Stored | None = None,
+) -> Data:
     """The workload's images on `device`, in the order that the seed decides.
+
+    Args:
+        stored: its decoded data set; without one its images are what needs no data set.
 
     Raises:
         UsageError: the batch is empty, or larger than the training split.
     """
     workload.steps_per_epoch(batch_size)  # refuses a batch that the schedule cannot have
+    if stored:
+        from bench.datasets.batches import StoredData  # torchvision, which other runs do not need
+
+        return StoredData(workload, stored, batch_size, seed, torch.device(device))
     return _LOADERS[workload.data](workload, seed, batch_size, torch.device(device))
 
 

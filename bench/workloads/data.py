@@ -23,7 +23,11 @@ class Data(Protocol):
     """Whether images are generated noise: fit for timing, not for accuracy."""
 
     def batch(self, step: int) -> tuple[Tensor, Tensor]:
-        """Images (float32 [B, 3, H, W]) and targets (int64 [B]) of a training step, from 1."""
+        """Images (float32 [B, 3, H, W]) and targets of a training step, from 1.
+
+        Targets are classes (int64 [B]), or distributions (float32 [B, classes]) where the recipe
+        mixes images of different classes.
+        """
         ...
 
     def evaluation(self, split: Split) -> Iterator[tuple[Tensor, Tensor]]:

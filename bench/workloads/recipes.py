@@ -11,6 +11,19 @@ from typing import Literal
 from bench.errors import UsageError
 from methods.rounding import exact, round_half_up
 
+VALIDATION_SHARE = 0.1
+"""Of each class of a data set's training images, held out (published)."""
+SPLIT_SEED = 0
+"""Which images are held out; chosen, the same for every run."""
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """Subtracted from, and divided out of, the red, green and blue values (0 to 1) of images."""
+
+    mean: tuple[float, float, float]
+    deviation: tuple[float, float, float]
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -56,6 +69,8 @@ class Recipe:
     passes_per_epoch: int = 1
     """Shuffled passes over the training split that one epoch concatenates."""
     augmentation: Augmentation = Augmentation()
+    normalisation: Normalisation | None = None
+    """Of images that are read from a data set; None where the data have their own."""
     optimizer: Literal["adam"] = "adam"
     position_std: float | None = None
     """Initial deviation of the learnable positions; None is the model's own (ViT 0.02, CCT 0.2)."""
@@ -101,6 +116,14 @@ _UNPUBLISHED = frozenset(
         "augmentation.mixup_alpha",
     }
 )
+_CHOSEN = _UNPUBLISHED | {"normalisation"}
+
+_CIFAR100_NORMALISATION = Normalisation(  # chosen: as in the public CCT configuration
+    mean=(0.5071, 0.4867, 0.4408), deviation=(0.2675, 0.2565, 0.2761)
+)
+_TINY_IMAGENET_NORMALISATION = Normalisation(  # chosen: the figures in common use for its pixels
+    mean=(0.4802, 0.4481, 0.3975), deviation=(0.2770, 0.2691, 0.2821)
+)
 
 CCT_CIFAR100 = Recipe(
     learning_rate=6e-4,  # chosen: the public CCT-7/3x1 configuration for CIFAR-100
@@ -121,7 +144,8 @@ CCT_CIFAR100 = Recipe(
         mixing_probability=1.0,  # chosen
         mixup_alpha=0.8,  # chosen
     ),
-    chosen=_UNPUBLISHED | {"batch_size", "epochs", "tf32", "passes_per_epoch"},
+    normalisation=_CIFAR100_NORMALISATION,  # chosen
+    chosen=_CHOSEN | {"batch_size", "epochs", "tf32", "passes_per_epoch"},
 )
 
 _VIT_AUGMENTATION = Augmentation(
@@ -147,7 +171,9 @@ VIT_TINY_IMAGENET = Recipe(
     tf32=False,
     passes_per_epoch=3,
     augmentation=_VIT_AUGMENTATION,
-    chosen=_UNPUBLISHED | {"augmentation.cutmix_alpha"},
+    # Published for fine-tuning too: Tiny-ImageNet's. Its figures are chosen.
+    normalisation=_TINY_IMAGENET_NORMALISATION,
+    chosen=_CHOSEN | {"augmentation.cutmix_alpha"},
 )
 
 VIT_CIFAR100_FINETUNE = Recipe(
@@ -162,7 +188,9 @@ VIT_CIFAR100_FINETUNE = Recipe(
     tf32=False,
     passes_per_epoch=3,
     augmentation=_VIT_AUGMENTATION,
-    chosen=_UNPUBLISHED | {"augmentation.cutmix_alpha"},
+    # Published for fine-tuning too: Tiny-ImageNet's. Its figures are chosen.
+    normalisation=_TINY_IMAGENET_NORMALISATION,
+    chosen=_CHOSEN | {"augmentation.cutmix_alpha"},
 )
 
 # The digits are the project's own: everything but the kind of optimizer and schedule is chosen.

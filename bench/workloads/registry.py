@@ -24,7 +24,8 @@ class Workload:
     shape: ModelShape
     recipe: Recipe
     data: Literal["digits", "synthetic"]
-    """Where batches come from; `synthetic` ones can be timed, but teach nothing."""
+    """Where batches come from when no data set is read; `synthetic` ones can be timed, but teach
+    nothing."""
     train_images: int
     validation_images: int
     test_images: int
@@ -33,6 +34,8 @@ class Workload:
     """Factor on the published transfer counts (m in section 3); 1 is the paper's own."""
     eval_epochs: int = 1
     """Epochs between two evaluations on the validation split."""
+    dataset: Literal["cifar-100", "tiny-imagenet"] | None = None
+    """Data set on disk that it is made for (`bench.datasets`); None where it needs none."""
     cpu_threads: int | None = None
     """Intra-op threads on CPU; None is torch's own choice, all cores."""
 
@@ -106,30 +109,33 @@ _ALL = (
     ),
     Workload(
         name="cct-cifar100",
-        summary="the paper's CCT-7/3x1 for CIFAR-100, 32x32; synthetic batches, for timing",
+        summary="the paper's CCT-7/3x1 for CIFAR-100, 32x32; or synthetic batches, for timing",
         shape=CctShape(_CCT_BLOCKS, image_size=32, classes=100),
         recipe=recipes.CCT_CIFAR100,
         data="synthetic",
+        dataset="cifar-100",
         train_images=45_000,
         validation_images=5_000,
         test_images=10_000,
     ),
     Workload(
         name="vit-tiny-imagenet",
-        summary="the paper's ViT for Tiny-ImageNet, 64x64; synthetic batches, for timing",
+        summary="the paper's ViT for Tiny-ImageNet, 64x64; or synthetic batches, for timing",
         shape=VitShape(_VIT_BLOCKS, image_size=64, classes=200, patch_size=8),
         recipe=recipes.VIT_TINY_IMAGENET,
         data="synthetic",
+        dataset="tiny-imagenet",
         train_images=90_000,
         validation_images=10_000,
         test_images=10_000,
     ),
     Workload(
         name="vit-cifar100-finetune",
-        summary="the same ViT fine-tuned on CIFAR-100 at 64x64; synthetic batches, for timing",
+        summary="the same ViT fine-tuned on CIFAR-100 at 64x64; or synthetic batches, for timing",
         shape=VitShape(_VIT_BLOCKS, image_size=64, classes=100, patch_size=8),
         recipe=recipes.VIT_CIFAR100_FINETUNE,
         data="synthetic",
+        dataset="cifar-100",
         train_images=45_000,
         validation_images=5_000,
         test_images=10_000,

@@ -1,0 +1,1 @@
+"""Data sets on disk: fetched, checked, unpacked, decoded once, augmented batch by batch."""
