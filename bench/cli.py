@@ -80,6 +80,9 @@ def run(
         str, typer.Option(help="of mode time: half-width of ratios' intervals")
     ] = "2%",
     time_limit: Annotated[float, typer.Option(help="of mode time: minutes per workload")] = 10.0,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="of mode time: the gate's frozen loop beside them")
+    ] = False,
     data: Annotated[
         str | None, typer.Option(help="real or synthetic; else real for a full schedule alone")
     ] = None,
@@ -116,7 +119,12 @@ def run(
         "mode": mode,
         "data": data,
     }
-    effort = {"launches": launches, "target": target, "time_limit_min": time_limit}
+    effort = {
+        "launches": launches,
+        "target": target,
+        "time_limit_min": time_limit,
+        "bare": bare,
+    }
     place = Place(data_dir, data_loaders)
     raise typer.Exit(run_command(file, given, results, dry_run, _Console(), effort, place))
 

@@ -16,7 +16,8 @@ STATUSES = (OK, FAILED, SKIPPED)
 CONTENDER, AGAIN = "contender", "again"
 """Roles in a launch: a contender, and the reference's second entry."""
 BARE, BARE_AGAIN = "bare", "bare-again"
-"""Roles of the frozen loop in a gate, which is the reference there."""
+LOOP = BARE, BARE_AGAIN
+"""Roles of the frozen loop, a gate's reference. Recorded with the first contender's blocks."""
 
 WARM_UP = "warm_up"
 COLLECTING = "collecting"
@@ -212,7 +213,7 @@ SEGMENTS = (
 
 BLOCKS = (
     Column("run_id", _TEXT, "the run, of mode time"),
-    Column("role", _TEXT, "contender, or again: the reference's second entry (A/A)"),
+    Column("role", _TEXT, "contender; again: the reference's second entry (A/A); bare, bare-again"),
     Column("launch", _INT, "number of the launch (fresh processes), from 0"),
     Column("round", _INT, "round within the launch; contenders of a round are paired"),
     Column("position", _INT, "place in the round's random order, from 0"),

@@ -67,7 +67,7 @@ def load_times(records: Records) -> tuple[Records, dict[str, Timing]]:
     which runs held no update, and why runs deserve caution."""
     ids = [run["run_id"] for run in records.shown]
     costs = _costs(records.store, ids)
-    segments = {i: tuple(_segment(row) for row in rows) for i, rows in costs.items()}
+    segments = {i: tuple(Segment.from_row(row) for row in rows) for i, rows in costs.items()}
     seeds = {run["run_id"]: run["seed"] for run in records.shown}
     roles, untimed = _blocks(records.store, seeds, segments)
     timings = {
@@ -108,17 +108,6 @@ def _costs(store: StudyStore, run_ids: Sequence[str]) -> dict[str, list[Row]]:
     for row in store.arrow("segments", run_ids=run_ids).to_pylist():
         found[row["run_id"]].append(row)
     return found
-
-
-def _segment(row: Row) -> Segment:
-    return Segment(
-        name=row["segment"],
-        starts=(),  # where it was replayed from is not recorded
-        length=row["window_steps"] or 1,
-        share=row["share"],
-        base=tuple(row["base"] or ()),
-        final_widths=bool(row["final_widths"]),
-    )
 
 
 def _blocks(

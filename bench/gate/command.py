@@ -11,12 +11,14 @@ from rich.console import Console
 from bench.errors import UsageError
 from bench.gate.check import NOT_MEASURED, Outcome, Plan, check, new_gauge
 from bench.gate.display import ConsoleWatch
+from bench.gate.from_study import from_study
 from bench.gate.gauge import Gauge
 from bench.gate.measurement import Measurement, load
 from bench.gate.outputs import show, write
 from bench.measure.devices import ResolvedDevice, resolve
 from bench.processes import start_server
 from bench.spec import Grid, RunSpec, StudySpec
+from bench.store import StudyStore
 from bench.study_file import study_spec
 from bench.timing.launcher import LaunchError, wait_passively
 from bench.wording import fraction
@@ -39,7 +41,8 @@ def check_command(
     """Measure and compare, or write a baseline.
 
     Args:
-        baseline: a file, or the name of a folder under the results folder.
+        baseline: a file, a study that was timed with `--bare`, or the name of a folder under the
+            results folder.
         given: options of the command line, as `bench run` has them; None where not given.
         max_slowdown: e.g. `3%` or `0.03`.
 
@@ -57,7 +60,7 @@ def check_command(
         if update:
             specs = _runs(study_spec(None, given, DEFAULT, to_run=False), device)
             return _update(path, specs, logs, device.index, watch)
-        before = load(path)
+        before = _stored(path)
         specs = _specs(before, given, device)
         watch.said(f"gate against {path} ({before.git_commit or 'commit not recorded'})")
         gauge = _gauge(specs, logs, device.index)
@@ -77,6 +80,16 @@ def baseline_path(baseline: str | None, results: Path) -> Path:
     if given.suffix == ".json" or given.is_file():
         return given
     return (given if given.is_dir() else results / baseline) / FILE
+
+
+def _stored(path: Path) -> Measurement:
+    """From the file, or else from the study whose folder it would be in."""
+    folder = path.parent
+    if not path.exists() and folder.name:
+        store = StudyStore(folder.parent, folder.name)
+        if store.exists():
+            return from_study(store)
+    return load(path)
 
 
 def _update(

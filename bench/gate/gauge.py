@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log
+from typing import Any
 
 import numpy as np
 
@@ -66,24 +67,18 @@ class Gauge:
 
     def measurement(self, launches: slice = slice(None)) -> Measurement:
         """What has been measured, or a part of the launches."""
-        first = self.known[self.specs[0].run_id].run
-        spec = self.specs[0]
+        dense = self.specs[0]
+        first = self.known[dense.run_id].run
         return Measurement(
-            Conditions(
-                workload=spec.workload,
-                batch_size=spec.batch_size,
-                device_name=str(first["device_name"]),
-                threads=int(first["threads"]),
-                torch_version=str(first["torch_version"]),
-                precision="tf32" if first["tf32"] else "float32",
-                bare_version=int(first["bare_version"]),
+            Conditions.of(
+                {**first, "workload": dense.workload, "batch_size": dense.batch_size},
             ),
             {
-                label(spec): Gauged(
+                label(spec.contender, spec.density): Gauged(
                     spec.contender,
                     spec.density,
                     tuple(self.log_ratios[spec.run_id][launches]),
-                    counts(self.known[spec.run_id]),
+                    counts(self.known[spec.run_id].segments),
                     int(self.known[spec.run_id].run["stored_parameters"]),
                 )
                 for spec in self.specs
@@ -93,15 +88,16 @@ class Gauge:
         )
 
 
-def label(spec: RunSpec) -> str:
+def label(contender: str, density: float) -> str:
     """A contender's name in baselines and tables."""
-    return spec.contender if spec.density == 1 else f"{spec.contender} at {spec.density:g}"
+    return contender if density == 1 else f"{contender} at {density:g}"
 
 
-def counts(known: Scouted) -> dict[str, dict[str, int]]:
+def counts(segments: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
+    """Of rows of the segments table: segment -> name of the count -> value."""
     return {
         str(row["segment"]): {name: int(row[name]) for name in COUNTS if row.get(name) is not None}
-        for row in known.segments
+        for row in segments
     }
 
 

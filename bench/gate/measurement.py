@@ -38,6 +38,19 @@ class Conditions:
     bare_version: int
     """Of the frozen loop."""
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Conditions":
+        """From a row of the runs table."""
+        return cls(
+            workload=str(row["workload"]),
+            batch_size=int(row["batch_size"]),
+            device_name=str(row["device_name"]),
+            threads=int(row["threads"]),
+            torch_version=str(row["torch_version"]),
+            precision="tf32" if row["tf32"] else "float32",
+            bare_version=int(row["bare_version"]),
+        )
+
     def differences(self, other: "Conditions") -> list[str]:
         mine, theirs = asdict(self), asdict(other)
         return [f"{k} {theirs[k]} there, {mine[k]} here" for k in mine if mine[k] != theirs[k]]

@@ -52,4 +52,4 @@ def read_effort(given: Mapping[str, Any]) -> Effort:
     if not 0 < minutes < float("inf"):
         raise UsageError(f"--time-limit {minutes}: a number of minutes above 0 it must be")
     target = fraction("--target", str(given.get("target", default.target)))
-    return Effort(launches, target, 60 * minutes)
+    return Effort(launches, target, 60 * minutes, given.get("bare", default.bare))

@@ -22,7 +22,7 @@ from bench.measure.load import available_bytes
 from bench.measure.observed import Observed
 from bench.measure.sampler import Sampler
 from bench.processes import STOP_TIMEOUT_S, context, next_message, running
-from bench.schema import BARE, BARE_AGAIN, CONTENDER
+from bench.schema import CONTENDER, LOOP
 from bench.spec import RunSpec
 from bench.timing.messages import Answer, Failed, Ready, Request, Scouted
 
@@ -60,7 +60,7 @@ class Entry:
 
     @property
     def is_bare(self) -> bool:
-        return self.role in (BARE, BARE_AGAIN)
+        return self.role in LOOP
 
 
 @dataclass(frozen=True)
@@ -82,12 +82,12 @@ class Block:
 class BlockLength:
     """All segments in every block, as long as their share of the schedule says."""
 
-    seconds: float = 0.4
+    seconds: float = 0.15
     """Of single steps, shared out by how often the schedule has each kind."""
-    fewest: int = 4
+    fewest: int = 3
     most: int = 64
     """Steps of one kind."""
-    windows: int = 2
+    windows: int = 1
 
     def repetitions(self, ready: Ready, round_: int) -> dict[str, int]:
         """Of every segment in every round."""
@@ -143,7 +143,7 @@ class Launcher:
 
     logs: Path
     device_index: int | None = None
-    rounds: int = 3
+    rounds: int = 8
     length: Length = BlockLength()
     nvml: Any = None
     """Stands in for the `pynvml` module (tests)."""

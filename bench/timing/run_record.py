@@ -8,7 +8,7 @@ from typing import Any
 from bench import validity
 from bench.measure.observed import Observed
 from bench.run_rows import Row
-from bench.schema import OK
+from bench.schema import LOOP, OK
 from bench.store import StudyStore
 from bench.timing.cautions import cautions, foreign_cpu_cores
 from bench.timing.launcher import Block
@@ -27,10 +27,17 @@ class RunRecord:
     def launches(self) -> int:
         return len({row["launch"] for row in self.blocks})
 
+    @property
+    def loop_launches(self) -> int:
+        """Those in which the frozen loop's blocks are recorded here."""
+        return len({row["launch"] for row in self.blocks if row["role"] in LOOP})
+
     def add(self, blocks: Sequence[Block]) -> None:
         """The run's blocks of one launch."""
         for block in blocks:
             self.blocks += _rows(block)
+            if block.role in LOOP:
+                continue  # what was seen then says nothing of this run
             before = self.observed.get(block.launch, Observed())
             self.observed[block.launch] = before + block.observed
 
@@ -46,7 +53,8 @@ class RunRecord:
         # Launches that nobody watched would be steps without energy.
         watched = self.observed.keys() >= {row["launch"] for row in self.blocks}
         seen = Observed.together(self.observed.values()) if watched else Observed()
-        steps = sum(len(row["step_ms"]) + (row["unscored_steps"] or 0) for row in self.blocks)
+        own = [row for row in self.blocks if row["role"] not in LOOP]
+        steps = sum(len(row["step_ms"]) + (row["unscored_steps"] or 0) for row in own)
         return {
             "launches": self.launches,
             "foreign_cpu_cores": foreign_cpu_cores(self.blocks),

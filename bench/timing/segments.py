@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from bench.errors import UsageError
 
@@ -41,6 +42,18 @@ class Segment:
     @property
     def is_window(self) -> bool:
         return bool(self.base)
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> "Segment":
+        """From a row of the segments table, which does not say where it was replayed from."""
+        return cls(
+            name=row["segment"],
+            starts=(),
+            length=row["window_steps"] or 1,
+            share=row["share"],
+            base=tuple(row["base"] or ()),
+            final_widths=bool(row["final_widths"]),
+        )
 
 
 def segments(

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from bench import validity
 from bench.run_rows import Row, failed_run, run_identity
-from bench.schema import AGAIN, CONTENDER, OK
+from bench.schema import AGAIN, CONTENDER, LOOP, OK
 from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.timing.launcher import Block, DoesNotFitError, Entry, Launcher, LaunchError
@@ -32,6 +32,8 @@ class Effort:
     """Half the width of every ratio's 95 % interval, as a fraction of the ratio."""
     time_limit_s: float = 600.0
     """Of one setting; a launch that has begun is finished."""
+    bare: bool = False
+    """Whether the frozen loop takes part, so that the study can be a gate's baseline."""
 
 
 class Watch(Protocol):
@@ -145,6 +147,8 @@ class _Setting:
         # The first of each execution is a reference: only what is executed alike is compared.
         first = {entry.spec.execution: entry for entry in reversed(entries)}
         entries += [replace(entry, role=AGAIN) for entry in first.values()]
+        if self._effort.bare:
+            entries += [replace(entries[0], role=role) for role in LOOP]
         self._watch.launching(number, self._launcher.rounds * len(entries))
         make = self._launcher.side_by_side if self._together else self._launcher.apart
         try:
@@ -214,4 +218,7 @@ class _Setting:
         width = self._width(self._store, list(records))
         self._watch.measured(width, launches)
         enough = launches >= self._effort.launches
+        if self._effort.bare:
+            loop = max(record.loop_launches for record in records.values())
+            enough = enough and loop >= self._effort.launches
         return enough and width is not None and width <= self._effort.target

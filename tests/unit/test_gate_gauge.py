@@ -57,7 +57,7 @@ def test_one_segment_per_round() -> None:
 
 
 def block(run_id: str, role: str, round_: int, segment: str, *times: float) -> Block:
-    return Block(run_id, role, 0, round_, 0, Answer({segment: list(times)}, None))
+    return Block(run_id, role, 0, round_, 0, Answer({segment: list(times)}, {}, None))
 
 
 def test_launch_ratios_by_hand() -> None:
