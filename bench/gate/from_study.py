@@ -12,6 +12,7 @@ from bench.contender_label import label_text
 from bench.errors import UsageError
 from bench.gate.gauge import counts, label, launch_ratios
 from bench.gate.measurement import Conditions, Gauged, Measurement
+from bench.measure.observed import Observed
 from bench.modes import TIME
 from bench.schema import AGAIN, BARE, BARE_AGAIN, CONTENDER, OK
 from bench.store import StudyStore
@@ -81,7 +82,9 @@ def _log_ratios(
         times[key][row["segment"]] = row["step_ms"]
     launches: dict[int, list[Block]] = defaultdict(list)
     for (launch, run_id, role, round_), taken in times.items():
-        launches[launch].append(Block(run_id, role, launch, round_, 0, Answer(taken, {}, None)))
+        launches[launch].append(
+            Block(run_id, role, launch, round_, 0, Answer(taken, {}, None), Observed())
+        )
     return [
         launch_ratios(blocks, parts)
         for _, blocks in sorted(launches.items())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bench.gate.gauge import launch_ratios
 from bench.gate.turns import Turns, in_turn
+from bench.measure.observed import Observed
 from bench.timing.launcher import Block
 from bench.timing.messages import Answer, Ready
 from bench.timing.segments import UPDATE, Segment
@@ -57,7 +58,7 @@ def test_one_segment_per_round() -> None:
 
 
 def block(run_id: str, role: str, round_: int, segment: str, *times: float) -> Block:
-    return Block(run_id, role, 0, round_, 0, Answer({segment: list(times)}, {}, None))
+    return Block(run_id, role, 0, round_, 0, Answer({segment: list(times)}, {}, None), Observed())
 
 
 def test_launch_ratios_by_hand() -> None:

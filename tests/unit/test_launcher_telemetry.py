@@ -69,7 +69,7 @@ def high(block: Block, name: str) -> float:
 def test_siblings_are_no_foreign_processes(
     nvml: FakeNvml, entries: list[Entry], tmp_path: Path
 ) -> None:
-    launcher = Launcher(tmp_path, device_index=0, nvml=nvml)
+    launcher = Launcher(tmp_path, device_index=0, rounds=3, nvml=nvml)
     blocks = list(launcher.side_by_side(entries, 0))
     assert len(blocks) == 9
     for block in blocks:
