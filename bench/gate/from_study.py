@@ -5,7 +5,7 @@ No torch.
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from bench.contender_label import label_text
@@ -14,7 +14,7 @@ from bench.gate.gauge import counts, label, launch_ratios
 from bench.gate.measurement import Conditions, Gauged, Measurement
 from bench.measure.observed import Observed
 from bench.modes import TIME
-from bench.schema import AGAIN, BARE, BARE_AGAIN, CONTENDER, OK
+from bench.schema import AGAIN, BARE, BARE_AGAIN, CONTENDER, EXECUTION_DEFAULTS, OK
 from bench.store import StudyStore
 from bench.timing.launcher import Block
 from bench.timing.messages import Answer
@@ -38,12 +38,7 @@ def from_study(store: StudyStore) -> Measurement:
     }
     if not runs:
         raise UsageError(f"study {store.study} timed nothing: `bench run --mode time --bare` does")
-    settings = {(row["workload"], row["batch_size"], row["seed"]) for row in runs.values()}
-    if len(settings) > 1:
-        raise UsageError(
-            f"study {store.study} has {len(settings)} settings (workload, batch size, seed):"
-            " a baseline is of one"
-        )
+    _require_gateable(store.study, runs.values())
     dense = next((row for row in runs.values() if row["method"] == "dense"), None)
     if dense is None:
         raise UsageError(f"study {store.study} has no dense contender: a gate needs it")
@@ -70,6 +65,25 @@ def from_study(store: StudyStore) -> Measurement:
         tuple(launch[AGAIN] for launch in ratios),
         dense["git_commit"],
     )
+
+
+def _require_gateable(study: str, runs: Collection[Row]) -> None:
+    """A gate times full schedules of one workload and batch size, of seed 0, executed as usual."""
+    settings = {(row["workload"], row["batch_size"]) for row in runs}
+    if len(settings) > 1:
+        raise UsageError(f"study {study} has {len(settings)} settings: a baseline is of one")
+    for row in runs:
+        unusual = [n for n, usual in EXECUTION_DEFAULTS.items() if row[n] not in (None, usual)]
+        if row["schedule_shortened"]:
+            unusual.append("steps")
+        if row["seed"] != 0:
+            unusual.append("seeds")
+        if unusual:
+            options = ", ".join(f"--{name}" for name in unusual)
+            raise UsageError(
+                f"study {study} was timed with {options}, which a gate does not: time it without,"
+                " and with seed 0"
+            )
 
 
 def _log_ratios(

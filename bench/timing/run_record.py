@@ -32,6 +32,11 @@ class RunRecord:
         """Those in which the frozen loop's blocks are recorded here."""
         return len({row["launch"] for row in self.blocks if row["role"] in LOOP})
 
+    @property
+    def own(self) -> list[Row]:
+        """Without the frozen loop's."""
+        return [row for row in self.blocks if row["role"] not in LOOP]
+
     def add(self, blocks: Sequence[Block]) -> None:
         """The run's blocks of one launch."""
         for block in blocks:
@@ -53,17 +58,16 @@ class RunRecord:
         # Launches that nobody watched would be steps without energy.
         watched = self.observed.keys() >= {row["launch"] for row in self.blocks}
         seen = Observed.together(self.observed.values()) if watched else Observed()
-        own = [row for row in self.blocks if row["role"] not in LOOP]
-        steps = sum(len(row["step_ms"]) + (row["unscored_steps"] or 0) for row in own)
+        steps = sum(len(row["step_ms"]) + (row["unscored_steps"] or 0) for row in self.own)
         return {
             "launches": self.launches,
-            "foreign_cpu_cores": foreign_cpu_cores(self.blocks),
+            "foreign_cpu_cores": foreign_cpu_cores(self.own),
             "energy_j_per_step": validity.per_step(seen, steps),
         }
 
     def codes(self, device: str) -> list[str]:
         """Why the run deserves caution; `device` is the kind that its steps ran on."""
-        return cautions(device, self.blocks, self.observed)
+        return cautions(device, self.own, self.observed)
 
 
 def read_records(store: StudyStore, run_ids: Iterable[str]) -> dict[str, RunRecord]:
@@ -80,6 +84,12 @@ def read_records(store: StudyStore, run_ids: Iterable[str]) -> dict[str, RunReco
     for (run_id, launch), rows in telemetry.items():
         records[run_id].observed[launch] = Observed.from_rows(rows)
     return records
+
+
+def next_launch(store: StudyStore) -> int:
+    """A number that no launch of the study has had: runs of different launches are never paired."""
+    launches = store.arrow("blocks", ["launch"])["launch"].to_pylist()
+    return max(launches, default=-1) + 1
 
 
 def _rows(block: Block) -> list[Row]:

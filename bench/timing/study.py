@@ -17,7 +17,7 @@ from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.timing.launcher import Block, DoesNotFitError, Entry, Launcher, LaunchError
 from bench.timing.messages import Scouted
-from bench.timing.run_record import RunRecord, read_records
+from bench.timing.run_record import RunRecord, next_launch, read_records
 
 TARGET, TIME_LIMIT = "target reached", "time limit"
 
@@ -112,9 +112,7 @@ class _Setting:
             return []
         contenders = self._scouted(recorded)
         while contenders:
-            done = (row["launch"] for c in contenders for row in c.record.blocks)
-            number = max(done, default=-1) + 1
-            blocks = self._launch(contenders, number)
+            blocks = self._launch(contenders, next_launch(self._store))
             if blocks is None:
                 contenders = [c for c in contenders if c.spec.run_id not in self._bad_ids]
                 continue

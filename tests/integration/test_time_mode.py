@@ -10,6 +10,7 @@ from rich.console import Console
 
 from bench.commands import run_command
 from bench.errors import UsageError
+from bench.gate.from_study import from_study
 from bench.reason_codes import TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
@@ -86,7 +87,7 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
     expected = {
         (method, role, launch, round_): segments[method]
         for launch in range(2)
-        for round_ in range(3)
+        for round_ in range(8)
         for method, role in (
             ("dense", CONTENDER),
             ("dense", AGAIN),
@@ -100,7 +101,7 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
         for row in rows(store, "blocks")
     }
     for launch in range(2):
-        for round_ in range(3):
+        for round_ in range(8):
             taken = sorted(p[2] for p in positions if p[:2] == (launch, round_))
             assert taken == [0, 1, 2, 3]
 
@@ -209,3 +210,40 @@ def test_each_execution_of_a_launch_has_its_own_reference(tmp_path: Path) -> Non
     text = io.StringIO()
     render(store, Console(file=text, width=160), force=True)
     assert "Forced: ratios across settings" in text.getvalue()
+
+
+def test_a_study_with_the_frozen_loop_is_a_baseline(tmp_path: Path) -> None:
+    whole = {"steps": None, "batch_size": 256, "methods": "dense,static", "seeds": "0"}
+    run(tmp_path, **whole)
+    store = StudyStore(tmp_path, "timed")
+    with pytest.raises(UsageError, match=r"without the frozen loop: add it with `bench run"):
+        from_study(store)
+    # What has been timed without the loop is not enough where it is wanted.
+    code, output = run(tmp_path, EFFORT | {"bare": True}, **whole)
+    assert code == 0, output
+    assert len(render(store, Console(file=io.StringIO()))) > 3
+    baseline = from_study(store)
+    assert baseline.contenders.keys() == {"dense", "static at 0.5"}
+    assert len(baseline.again) == 2, "launches without the loop do not count"
+    for entry in baseline.contenders.values():
+        assert len(entry.log_ratios) == 2
+        assert entry.counts["ordinary"]["training_macs"] > 0
+    assert (baseline.conditions.workload, baseline.conditions.batch_size) == ("vit-digits", 256)
+
+
+def test_studies_that_are_no_baselines(store: StudyStore, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"timed with --steps, which a gate does not"):
+        from_study(store)
+    with pytest.raises(UsageError, match=r"no study"):
+        from_study(StudyStore(tmp_path, "nothing"))
+
+
+def test_launches_of_two_calls_are_never_paired(tmp_path: Path) -> None:
+    run(tmp_path, methods="dense,static")
+    run(tmp_path, methods="rigl")
+    launches: dict[str, set[int]] = {}
+    store = StudyStore(tmp_path, "timed")
+    methods = {row["run_id"]: row["method"] for row in rows(store, "runs")}
+    for row in rows(store, "blocks"):
+        launches.setdefault(methods[row["run_id"]], set()).add(row["launch"])
+    assert launches == {"dense": {0, 1}, "static": {0, 1}, "rigl": {2, 3}}

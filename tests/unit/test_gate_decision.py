@@ -87,7 +87,8 @@ def test_error_rates(effect: float, at_least: float, at_most: float) -> None:
 
     def drawn(shift: float, launches: int = 5) -> Measurement:
         noise = 0.01 * rng.standard_normal((3, launches))
-        return measured(**{n: gauged(*(shift + x)) for n, x in zip("abc", noise, strict=True)})
+        sides = {n: gauged(*(shift + x)) for n, x in zip("abc", noise, strict=True)}
+        return Measurement(HERE, sides, ())
 
     def slower(now: Measurement, before: Measurement) -> set[str]:
         found = changes(now, before, threshold)
