@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from bench.reason_codes import TOO_FEW_LAUNCHES
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing import command
-from bench.timing.launcher import Block, Launcher
+from bench.timing.launcher import Block, BlockLength, Launcher
 from reports.page import render
 
+ROUNDS = 3
 EFFORT = {"launches": 2, "target": "2%", "time_limit_min": 5.0}
 
 
@@ -39,6 +41,8 @@ def run(
     with pytest.MonkeyPatch.context() as patch:
         # How noisy the machine is must not decide how many launches a test has.
         patch.setattr(command, "widest_half_width", lambda store, run_ids: 0.0)
+        short = partial(Launcher, rounds=ROUNDS, length=BlockLength(seconds=0.02))
+        patch.setattr(command, "Launcher", short)
         code = run_command(file, options, results, False, Console(file=text, width=200), effort)
     return code, text.getvalue()
 
@@ -87,7 +91,7 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
     expected = {
         (method, role, launch, round_): segments[method]
         for launch in range(2)
-        for round_ in range(8)
+        for round_ in range(ROUNDS)
         for method, role in (
             ("dense", CONTENDER),
             ("dense", AGAIN),
