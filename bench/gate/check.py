@@ -71,14 +71,16 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, watch: Watch) -> Outcom
         code = REGRESSION if worse else FINE
         return Outcome(code, _counts_reason(worse), counts=counts, not_compared=reasons, now=now)
     try:
-        found = _measured(gauge, before, plan, watch)
+        launches = plan.launches
+        found = _measured(gauge, before, plan, watch, launches)
         if _too_noisy(gauge.measurement(), found, plan):
             watch.said("too noisy to decide: measuring as long again")
-            found = _measured(gauge, before, plan, watch)
+            found = _measured(gauge, before, plan, watch, launches)
+            launches *= 2
         confirmation: list[Change] = []
         if any(change.verdict is Verdict.SLOWER for change in found):
             watch.said("looks slower: measuring again from the start")
-            confirmation = _measured(gauge, before, plan, watch, len(gauge.log_ratios[AGAIN]))
+            confirmation = _measured(gauge, before, plan, watch, launches, first=launches)
     except LaunchError as error:
         return Outcome(NOT_MEASURED, str(error), counts=counts, now=now)
     now = gauge.measurement()
@@ -88,12 +90,12 @@ def check(gauge: Gauge, before: Measurement, plan: Plan, watch: Watch) -> Outcom
 
 
 def _measured(
-    gauge: Gauge, before: Measurement, plan: Plan, watch: Watch, first: int = 0
+    gauge: Gauge, before: Measurement, plan: Plan, watch: Watch, launches: int, first: int = 0
 ) -> list[Change]:
-    """As many launches as planned, and one look at all from the `first` on: every further look
-    would be one more chance of a false alarm."""
-    watch.expect(plan.launches, gauge.blocks)
-    for _ in range(plan.launches):
+    """So many launches more, and one look at all from the `first` on: every further look would be
+    one more chance of a false alarm."""
+    watch.expect(launches, gauge.blocks)
+    for _ in range(launches):
         gauge.launch(len(gauge.log_ratios[AGAIN]), watch.block_done)
     return changes(gauge.measurement(slice(first, None)), before, plan.max_slowdown)
 
@@ -117,11 +119,13 @@ def _verdict(
         return UNDECIDED, "no contender has times in both measurements"
     if floor > threshold:
         return UNDECIDED, f"noise floor {floor:.1%} is above the threshold {threshold:.1%}"
-    again = {change.label for change in confirmation if change.verdict is Verdict.SLOWER}
-    slower = [c.label for c in found if c.verdict is Verdict.SLOWER and c.label in again]
+    again = {change.label: change.verdict for change in confirmation}
+    suspects = [change.label for change in found if change.verdict is Verdict.SLOWER]
+    slower = [label for label in suspects if again[label] is Verdict.SLOWER]
     if slower:
         return REGRESSION, f"slower by more than {threshold:.1%}, twice: {', '.join(slower)}"
     wide = [change.label for change in found if change.verdict is Verdict.UNDECIDED]
+    wide += [label for label in suspects if again[label] is Verdict.UNDECIDED]
     if wide:
         return UNDECIDED, f"intervals wider than the threshold: {', '.join(wide)}"
     return FINE, f"no slow-down beyond {threshold:.1%}" + (

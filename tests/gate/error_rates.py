@@ -40,6 +40,8 @@ BASELINE = BASELINE_LAUNCHES
 REPLAYS = 10_000
 CURVE = (0.0, 0.01, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08, 0.10)
 PLAN = Plan()
+MOST = 4
+"""Measurements of a gate that is too noisy at first, and has to confirm what it then sees."""
 CONDITIONS = Conditions("vit-digits", 64, "", 1, "", "float32", 1)
 Floats = NDArray[np.float64]
 PAGE = Path(__file__).parents[2] / "docs" / "gate.md"
@@ -123,7 +125,7 @@ def replays(data: Mapping[str, Floats], size: float, rng: np.random.Generator) -
     pairs = np.column_stack([data["0.0"], data[AGAIN]])
     codes = []
     for _ in range(REPLAYS):
-        drawn = pairs[rng.integers(len(pairs), size=BASELINE + 2 * PLAN.launches)]
+        drawn = pairs[rng.integers(len(pairs), size=BASELINE + MOST * PLAN.launches)]
         before = measurement(drawn[:BASELINE, 0], drawn[:BASELINE, 1])
         drawn[BASELINE:, 0] += log1p(size)
         now = iter(drawn[BASELINE:].tolist())

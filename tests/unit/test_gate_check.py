@@ -81,6 +81,38 @@ def test_slowdown_that_goes_away_is_no_regression() -> None:
     assert "not confirmed" in outcome.reason
 
 
+class Settling(FakeGauge):
+    """The frozen loop differs from itself at first."""
+
+    def launch(self, number: int, done: Callable[[], None]) -> None:
+        super().launch(number, done)
+        self.log_ratios["again"][-1] = 0.05 * (-1) ** number if number < 5 else 0.0
+
+
+def test_noise_is_measured_for_longer() -> None:
+    gauge = Settling([0.0])
+    outcome = run(gauge)
+    assert (outcome.code, len(gauge.log_ratios["again"])) == (FINE, 10)
+    assert outcome.changes[0].launches == 10
+
+
+def test_a_confirmation_is_as_long_as_what_it_confirms() -> None:
+    gauge = Settling([0.10])
+    outcome = run(gauge)
+    assert (outcome.code, len(gauge.log_ratios["again"])) == (REGRESSION, 20)
+    assert {change.launches for change in outcome.confirmation} == {10}
+
+
+def test_a_confirmation_that_is_too_noisy_is_no_pass() -> None:
+    class Wild(FakeGauge):
+        def launch(self, number: int, done: Callable[[], None]) -> None:
+            self.noise = 0.001 if number < 5 else 0.1
+            super().launch(number, done)
+
+    outcome = run(Wild([0.10] * 5 + [0.0]))
+    assert outcome.code == UNDECIDED
+
+
 def test_below_the_threshold_is_fine() -> None:
     assert run(FakeGauge([0.02])).code == FINE
 
