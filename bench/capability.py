@@ -24,6 +24,9 @@ def refuse_impossible(execution: Execution, device: ResolvedDevice) -> None:
     What only torch knows is tried in a process of its own: this one never loads torch.
     """
     where = f"{device.kind} ({device.name})"
+    cores = os.cpu_count()
+    if execution.threads and cores and execution.threads > cores:
+        raise UsageError(f"--threads {execution.threads}: this machine has {cores} cores")
     if execution.tf32 and device.kind != "cuda":
         raise UsageError(f"--tf32: there is no TF32 on {where}")
     able = _ATTENTIONS.get(device.kind)

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
@@ -75,14 +75,19 @@ def run(
     mode: Annotated[
         str | None, typer.Option(help="train; or time: steps alone, contenders side by side")
     ] = None,
-    launches: Annotated[int, typer.Option(help="of mode time: fresh processes, at least")] = 5,
+    launches: Annotated[
+        int | None, typer.Option(help="of mode time: fresh processes, at least; else 5")
+    ] = None,
     target: Annotated[
-        str, typer.Option(help="of mode time: half-width of ratios' intervals")
-    ] = "2%",
-    time_limit: Annotated[float, typer.Option(help="of mode time: minutes per workload")] = 10.0,
+        str | None, typer.Option(help="of mode time: half-width of ratios' intervals; else 2%")
+    ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="of mode time: minutes per workload and seed; no launch after; else 10"),
+    ] = None,
     bare: Annotated[
-        bool, typer.Option("--bare", help="of mode time: the gate's frozen loop beside them")
-    ] = False,
+        bool | None, typer.Option("--bare", help="of mode time: the gate's frozen loop beside them")
+    ] = None,
     data: Annotated[
         str | None, typer.Option(help="real or synthetic; else real for a full schedule alone")
     ] = None,
@@ -261,6 +266,8 @@ def _root(
 def main() -> None:
     """Console script. Exit codes: 0 fine, 1 some run failed, 2 usage, 130 interrupted, 141 the
     reader of the output went away."""
+    if sys.stdout is None:  # closed by whoever started this: nobody wants to read
+        sys.stdout = StringIO()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor encoding must not end a run

@@ -47,13 +47,14 @@ def run_command(
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
-    from bench.timing.command import time_command
+    from bench.timing.command import read_effort, time_command
 
     place = place or Place()
     asked = study_spec(file, with_data(given, place))
     device = resolve(asked.device, asked.gpu)
     for execution in dict.fromkeys(grid.execution for grid in asked.grids):
         refuse_impossible(execution, device)
+    efforts = read_effort(effort or {}, asked.mode)
     spec = replace(asked, device=device.kind, gpu=device.name if device.kind == "cuda" else None)
     store = StudyStore(results, spec.name)
     spec, runs = find_data(spec, place, ConsoleWatch(console))
@@ -67,7 +68,7 @@ def run_command(
             where = f"{device.kind} ({device.name}), records in {store.folder}"
             _say(console, f"study {spec.name} on {where}")
             if spec.mode == TIME:
-                return time_command(runs, store, device.index, effort or {}, console)
+                return time_command(runs, store, device.index, efforts, console)
             outcome = run_study(runs, store, device.index, make_display(console))
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())

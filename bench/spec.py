@@ -22,6 +22,10 @@ from methods.config import Config
 REAL, SYNTHETIC = "real", "synthetic"
 
 
+MOST_STEPS = 10_000_000
+"""Thirty times the longest published schedule."""
+
+
 @dataclass(frozen=True)
 class RunSpec:
     """One run: everything that decides its result, and nothing else."""
@@ -171,8 +175,8 @@ class StudySpec:
                 raise UsageError(f"a study needs at least one {what}")
         if self.mode not in MODES:
             raise UsageError(f"--mode is {self.mode!r}: {' or '.join(MODES)} it must be")
-        if self.steps is not None and self.steps < 1:
-            raise UsageError(f"--steps {self.steps}: a run needs at least 1 step")
+        if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
+            raise UsageError(f"--steps {self.steps}: a run has 1 to {MOST_STEPS:,} steps")
         for grid in self.grids:
             grid.check()
         for name, options in self.options:

@@ -180,6 +180,9 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         return [(str(run.standing), run.reason)]
     found = [("invalid", run.reason)] if run.standing is Standing.INVALID else []
     found += [("caution", worded(code)) for code in run["reason_codes"] or ()]
+    most, budget = run["active_parameters_max"], run["budget_parameters"]
+    if most and budget and most > budget:
+        found.append(("caution", f"{most:,} active parameters exceed the budget of {budget:,}"))
     if run["mode"] == TIME:
         return found  # it has blocks, and no steps
     if not len(run.steps.launch.times):
@@ -190,9 +193,6 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         done, asked = run[f"executed_{unit}_transfers"], run[f"scheduled_{unit}_transfers"]
         if asked and (done or 0) < asked:
             found.append(("caution", f"{done or 0} of {asked} scheduled {unit} transfers executed"))
-    most, budget = run["active_parameters_max"], run["budget_parameters"]
-    if most and budget and most > budget:
-        found.append(("caution", f"{most:,} active parameters exceed the budget of {budget:,}"))
     return found
 
 

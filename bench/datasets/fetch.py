@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from bench import __version__
 from bench.datasets.sources import Source
-from bench.datasets.verify import require_published
+from bench.datasets.verify import require_published, what_differs
 from bench.errors import UsageError
 from bench.files import cannot, one_line
 
@@ -39,9 +39,8 @@ def download(source: Source, folder: Path, advance: Advance, url: str | None = N
         require_published(archive, source)
         advance(source.archive_bytes)
         return archive
-    url = url or source.url
-    if urlsplit(url).scheme not in ("http", "https"):
-        raise UsageError(f"--url {url}: an address of http or https it must be")
+    url = source.url if url is None else url
+    _require_address(url)
     part = archive.with_name(f"{archive.name}.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,6 +52,16 @@ def download(source: Source, folder: Path, advance: Advance, url: str | None = N
     except OSError as error:
         raise UsageError(cannot("write", part, error)) from error
     return archive
+
+
+def _require_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:  # brackets that do not close, a port that cannot be
+        sound = False
+    if not sound or not url.isascii():
+        raise UsageError(f"--url {url!r}: an address of http or https it must be, in ASCII")
 
 
 def _transfer(source: Source, url: str, part: Path, have: int, advance: Advance) -> None:
@@ -111,11 +120,10 @@ def _read(response: http.client.HTTPResponse, url: str) -> bytes:
 
 
 def _keep(part: Path, archive: Path, source: Source) -> None:
-    try:
-        require_published(part, source)
-    except UsageError:
+    wrong = what_differs(part, source)
+    if wrong:
         part.unlink()
-        raise
+        raise UsageError(f"what was downloaded {wrong}: it was removed; try another --url")
     part.replace(archive)
 
 

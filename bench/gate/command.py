@@ -62,7 +62,8 @@ def check_command(
             return _update(path, specs, logs, device.index, watch)
         before = _stored(path)
         specs = _specs(before, given, device)
-        watch.said(f"gate against {path} ({before.git_commit or 'commit not recorded'})")
+        source = path if path.exists() else f"study {path.parent}"
+        watch.said(f"gate against {source} ({before.git_commit or 'commit not recorded'})")
         gauge = _gauge(specs, logs, device.index)
         outcome = gauge if isinstance(gauge, Outcome) else check(gauge, before, plan, watch)
     show(outcome, plan.max_slowdown, console)
@@ -76,6 +77,8 @@ def baseline_path(baseline: str | None, results: Path) -> Path:
     """A file that exists, or where the results folder keeps the baseline of that name."""
     if baseline is None:
         return results / "baseline" / FILE
+    if not baseline.strip():
+        raise UsageError("--baseline takes a file, or the name of a study or baseline")
     given = Path(baseline)
     if given.suffix == ".json" or given.is_file():
         return given

@@ -38,6 +38,7 @@ class ConsoleWatch:
             disable=not console.is_terminal,
         )
         self._task = self._bars.add_task("", total=0)
+        self._expected, self._per_launch, self._done = 0, 1, 0
 
     def __enter__(self) -> Self:
         return self
@@ -55,9 +56,13 @@ class ConsoleWatch:
 
     def expect(self, launches: int, blocks: int) -> None:
         self.said(f"measuring {count(launches, 'launch', 'launches')} of {count(blocks, 'block')}")
-        total = self._bars.tasks[0].total or 0
+        self._expected += launches
+        self._per_launch = blocks
         self._bars.start()
-        self._bars.update(self._task, total=total + launches * blocks, refresh=True)
+        self._bars.update(self._task, total=self._expected * blocks, refresh=True)
 
     def block_done(self) -> None:
-        self._bars.update(self._task, advance=1, refresh=True)
+        self._done += 1
+        self._bars.update(self._task, completed=self._done, refresh=True)
+        if not self._console.is_terminal and self._done % self._per_launch == 0:
+            self.said(f"launch {self._done // self._per_launch} of {self._expected} done")

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 
 from bench.errors import UsageError
+from bench.modes import TIME
 from bench.processes import start_server
 from bench.schema import FAILED
 from bench.spec import RunSpec
@@ -16,35 +17,46 @@ from bench.timing.study import Effort, time_study
 from bench.wording import fraction
 from reports.side_by_side import widest_half_width
 
+_OPTIONS = {
+    "launches": "launches",
+    "target": "target",
+    "time_limit_min": "time-limit",
+    "bare": "bare",
+}
+
 
 def time_command(
     runs: Sequence[RunSpec],
     store: StudyStore,
     device_index: int | None,
-    effort: Mapping[str, Any],
+    effort: Effort,
     console: Console,
 ) -> int:
-    """Returns the exit code: 0, or 1 if a run failed.
-
-    Raises:
-        UsageError: an effort that makes no sense.
-    """
+    """Returns the exit code: 0, or 1 if a run failed."""
     wait_passively()
     start_server(runs[0].device)
     launcher = Launcher(store.folder / "logs", device_index)
-    asked = read_effort(effort)
-    watch = make_watch(console, asked)
+    watch = make_watch(console, effort)
     try:
-        bad = time_study(runs, store, launcher, asked, widest_half_width, watch)
+        bad = time_study(runs, store, launcher, effort, widest_half_width, watch)
     finally:
         watch.end()
     watch.said(f"next: bench report {store.study}")
     return 1 if any(row["status"] == FAILED for row in bad) else 0
 
 
-def read_effort(given: Mapping[str, Any]) -> Effort:
-    """Raises UsageError for fewer than two launches, or a target or limit that is not positive."""
+def read_effort(given: Mapping[str, Any], mode: str = TIME) -> Effort:
+    """From options of the command line; None where not given.
+
+    Raises:
+        UsageError: fewer than two launches, a target or limit that is not positive, or any of
+            them in another mode.
+    """
     default = Effort()
+    given = {option: value for option, value in given.items() if value is not None}
+    if given and mode != TIME:
+        names = ", ".join(f"--{_OPTIONS[option]}" for option in given)
+        raise UsageError(f"{names}: an option of --mode time alone, and this is --mode {mode}")
     launches = given.get("launches", default.launches)
     if launches < 2:
         raise UsageError(f"--launches {launches}: an interval needs at least 2, better 5")

@@ -117,7 +117,7 @@ def test_a_partial_file_that_has_all_bytes_is_only_checked(
 def test_a_tampered_file_of_the_right_size_is_not_kept(source: Source, folder: Path) -> None:
     with (
         serving(site_of(source, CONTENT[:-1] + b"x")) as site,
-        pytest.raises(UsageError, match=r"is not the published CIFAR-100 \(md5 "),
+        pytest.raises(UsageError, match=r"is not the published CIFAR-100 \(md5 .*: it was removed"),
     ):
         fetched(source, folder, site)
     assert list(folder.iterdir()) == []
@@ -150,6 +150,14 @@ def test_an_endless_file_does_not_fill_the_disk(source: Source, folder: Path) ->
             download(source, folder, done.append, f"{site.address}/{source.archive}")
     assert sum(done) < 2 * len(CONTENT)
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["", "http://[::1", "http://x:99999/", "http://x/\u00e4", "ftp://x/"]
+)
+def test_what_is_no_address_is_refused(source: Source, folder: Path, url: str) -> None:
+    with pytest.raises(UsageError, match="an address of http or https"):
+        download(source, folder, lambda _: None, url)
 
 
 def test_an_address_that_has_no_such_file(source: Source, folder: Path) -> None:

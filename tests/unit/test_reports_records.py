@@ -134,8 +134,8 @@ def test_cautions_name_what_a_reader_should_know(tmp_path: Path) -> None:
     assert cautions(loaded) == [
         ("caution", worded("throttled")),
         ("caution", "foreign_process"),
-        ("caution", "4 of 5 scheduled channel transfers executed"),
         ("caution", "30,001 active parameters exceed the budget of 30,000"),
+        ("caution", "4 of 5 scheduled channel transfers executed"),
     ]
 
 
