@@ -110,7 +110,8 @@ class LiveWatch:
 
     def _draw(self) -> None:
         minutes = max(0.0, self._until_s - time.monotonic()) / 60
-        known = "unknown yet" if self._width is None else f"+-{self._width:.1%}"
-        state = f"widest interval {known}, target {self._effort.target:.1%}"
-        self._bars.update(self._launches, state=f"{state}; {minutes:.1f} min to the limit")
+        # Short enough for 80 columns, bars included.
+        known = "" if self._width is None else f"+-{self._width:.1%}, "
+        state = f"{known}wanted +-{100 * self._effort.target:g}%; {minutes:.1f} min"
+        self._bars.update(self._launches, state=state)
         self._bars.refresh()

@@ -32,9 +32,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def console(terminal: bool) -> tuple[Console, io.StringIO]:
+def console(terminal: bool, width: int = 160) -> tuple[Console, io.StringIO]:
     text = io.StringIO()
-    return Console(file=text, width=160, force_terminal=terminal), text
+    return Console(file=text, width=width, force_terminal=terminal), text
 
 
 def last_drawn(text: io.StringIO) -> str:
@@ -100,18 +100,33 @@ def test_bars_count_contenders_blocks_and_launches(clock: Clock) -> None:
     drawn = last_drawn(text)
     assert "launch 1" in drawn
     assert "1/3 blocks" in drawn
-    assert "widest interval unknown yet, target 2.0%; 8.5 min to the limit" in drawn
+    assert " wanted +-2%; 8.5 min" in drawn
     watch.measured(0.031, 1)
     watch.launching(1, 3)
     assert "1/2 launches" in last_drawn(text)
     assert "0/3 blocks" in last_drawn(text)
-    assert "widest interval +-3.1%" in last_drawn(text)
+    assert "+-3.1%, wanted +-2%" in last_drawn(text)
     watch.launching(4, 3)  # more than were asked for, as intervals are wide
     assert "4/5 launches" in last_drawn(text)
     clock.now_s += 1e6
     watch.measured(0.02, 5)
-    assert "0.0 min to the limit" in last_drawn(text)
+    assert "; 0.0 min" in last_drawn(text)
     watch.end()
+
+
+def test_nothing_is_cut_at_80_columns(clock: Clock) -> None:
+    shown, text = console(terminal=True, width=80)
+    watch = make_watch(shown, EFFORT)
+    study(watch)
+    drawn = last_drawn(text)
+    assert "\u2026" not in drawn
+    for said in (
+        "2/2 launches",
+        "+-1.3%, wanted +-2%; 10.0 min",
+        "3/3 blocks",
+        "static at 0.5, seed 0",
+    ):
+        assert said in drawn
 
 
 def test_another_setting_begins_anew(clock: Clock) -> None:
@@ -121,7 +136,7 @@ def test_another_setting_begins_anew(clock: Clock) -> None:
     clock.now_s += 300
     watch.begin(SPECS)
     drawn = last_drawn(text)
-    for said in ("0/2 launches", "0/2 contenders", "unknown yet", "10.0 min to the limit"):
+    for said in ("0/2 launches", "0/2 contenders", " wanted +-2%", "; 10.0 min"):
         assert said in drawn
     watch.end()
 
