@@ -85,3 +85,27 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
 def grid(axes: Axes, axis: str) -> None:
     axes.grid(True, axis=axis)  # pyright: ignore[reportArgumentType] - "x", "y" or "both"
     axes.tick_params(length=3)
+
+
+def whisker(
+    axes: Axes,
+    y: float,
+    low: float,
+    high: float,
+    color: str,
+    width: float = 1.6,
+    cap: float = 8.0,
+    cut: tuple[bool, bool] = (False, False),
+) -> None:
+    """A horizontal interval; an arrow in place of a cap where it goes on outside the picture.
+
+    Args:
+        width, cap: in points.
+        cut: whether it is cut at its low and at its high end.
+    """
+    axes.plot([low, high], [y, y], color=color, lw=width)
+    for end, is_cut, arrow in zip((low, high), cut, "<>", strict=True):
+        if is_cut:
+            axes.plot(end, y, color=color, marker=arrow, ms=6, zorder=5)
+        else:
+            axes.plot(end, y, color=color, marker="|", ms=cap, mew=width)

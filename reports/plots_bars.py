@@ -13,7 +13,7 @@ from reports import captions
 from reports.contenders import Setting, density_text
 from reports.formats import NOTHING, estimate, mib, spread
 from reports.load import NO_UPDATE
-from reports.plot_style import colours, grid, title
+from reports.plot_style import colours, grid, title, whisker
 from reports.speedups import dense_reference
 from reports.summary import MIB, Summary
 
@@ -129,12 +129,11 @@ def _whisker(axes: Axes, y: int, bar: Bar, longest: float) -> float:
     if bar.low is None or bar.high is None:
         return bar.value
     end = min(bar.high, longest)
-    reach = [[bar.value - bar.low], [end - bar.value]]
+    cut = (False, end < bar.high)
     # White under black: a whisker is seen on a dark bar as well as beside it.
-    axes.errorbar(bar.value, y, xerr=reach, color="white", lw=3, capsize=4, capthick=3)
-    axes.errorbar(bar.value, y, xerr=reach, color="black", lw=1.2, capsize=3)
+    whisker(axes, y, bar.low, end, "white", 3.0, 9.0, cut)
+    whisker(axes, y, bar.low, end, "black", 1.2, 7.0, cut)
     if end < bar.high:
-        axes.plot(end, y, color="black", marker=">", ms=6, zorder=5)
         return end + 0.02 * longest  # room for the arrow's tip
     return end
 

@@ -8,7 +8,7 @@ from matplotlib.patches import Patch
 from reports import captions
 from reports.contenders import Contender, density_text
 from reports.formats import estimate, number
-from reports.plot_style import colours, grid, title
+from reports.plot_style import colours, grid, title, whisker
 from reports.side_by_side import Comparison
 from reports.statistics import Estimate
 
@@ -97,16 +97,5 @@ def _span(rows: list[Row], noise: float) -> tuple[float, float]:
 def _point(axes: Axes, y: int, ratio: Estimate, colour: str, span: tuple[float, float]) -> None:
     if ratio.low is not None and ratio.high is not None:
         low, high = max(ratio.low, span[0]), min(ratio.high, span[1])
-        axes.errorbar(
-            ratio.value,
-            y,
-            xerr=[[ratio.value - low], [high - ratio.value]],
-            color=colour,
-            lw=1.6,
-            capsize=4,
-            capthick=1.6,
-        )
-        for end, there, marker in ((low, ratio.low, "<"), (high, ratio.high, ">")):
-            if end != there:
-                axes.plot(end, y, color=colour, marker=marker, ms=6, zorder=5)
+        whisker(axes, y, low, high, colour, cut=(low != ratio.low, high != ratio.high))
     axes.plot(ratio.value, y, color=colour, marker="o", ms=6, mec="white", zorder=4)
