@@ -196,3 +196,21 @@ class Stops(Saves):
 
     def save(self, training: Training) -> None:
         raise KeyboardInterrupt
+
+
+def test_resumed_training_remembers_what_was_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = session(monkeypatch)
+    script(monkeypatch, [(70, 1.0), (60, 1.0), (65, 1.0), (70, 2.0)])
+    first = Training(of, lambda progress: None, keeper=Stops(4))
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    first.recompiles, first.disturbance_codes = 3, ["recompiled"]
+    told: list[Progress] = []
+    training = Training(of, told.append)
+    training.load_state_dict(first.state_dict(), first.selected)
+    training.run()
+    assert training.selected is not None
+    assert training.selected[0] == 2
+    assert told[0].validation_top1_percent == 60
+    assert (training.recompiles, training.disturbance_codes) == (3, ["recompiled"])
+    assert [row["step"] for row in training.evals] == [2, 4, 6, 8, 2]
