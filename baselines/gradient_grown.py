@@ -102,7 +102,10 @@ class GradientGrown(Rewiring, ABC):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
+        saved = state["dense_gradients"]
         self._dense_gradients = {
-            name: tensor.clone() for name, tensor in state["dense_gradients"].items()
+            weight.name: saved[weight.name].to(weight.parameter.device, copy=True)
+            for weight in self.weights
+            if weight.name in saved
         }
         self.overhead.load_state_dict(state)

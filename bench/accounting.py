@@ -5,6 +5,7 @@ first step of each kind (see `Kind`) leaves a snapshot of the method's state. Wh
 trained, timed and evaluated, each of these steps is repeated once under the counters.
 """
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +29,18 @@ def kind_of(step: int, topology: Topology, method: SparseMethod) -> Kind:
     flags = method.flags(step)
     transfers = UPDATE in flags and bool(method.scheduled_transfers())
     return topology, flags, step if transfers else 0
+
+
+def pack_kind(kind: Kind) -> tuple[Any, ...]:
+    """A kind in plain tuples."""
+    topology, flags, step = kind
+    return topology.heads_per_layer, topology.channels_per_layer, flags, step
+
+
+def unpack_kind(packed: tuple[Any, ...]) -> Kind:
+    """What `pack_kind` was given."""
+    heads, channels, flags, step = packed
+    return Topology(heads, channels), flags, step
 
 
 @dataclass(frozen=True)
@@ -57,6 +70,14 @@ class Accountant:
         """Before a step: remember the first of its kind."""
         if kind not in self._noted:
             self._noted[kind] = (step, session.method.state_dict())
+
+    def state_dict(self) -> list[Any]:
+        """What was noted, for a checkpoint."""
+        return [(pack_kind(kind), *noted) for kind, noted in self._noted.items()]
+
+    def load_state_dict(self, noted: Sequence[Any]) -> None:
+        """Go on from `state_dict()`."""
+        self._noted = {unpack_kind(kind): (step, state) for kind, step, state in noted}
 
     def settle(self, session: Session) -> dict[Kind, StepAccount]:
         """Repeat one step of every kind. Consumes the session: weights are not restored."""

@@ -97,11 +97,18 @@ def run(
     data_loaders: Annotated[
         int | None, typer.Option(help="processes that make batches; else 2 beside a GPU, 0 on CPU")
     ] = None,
+    checkpoint_every: Annotated[
+        int | None, typer.Option(help="steps, 0: never; else each evaluation of runs over 1,000")
+    ] = None,
+    keep_checkpoints: Annotated[
+        bool, typer.Option("--keep-checkpoints", help="the final and the selected one of each run")
+    ] = False,
     results: Results = DEFAULT_RESULTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
 ) -> None:
     """Train and time a study; finished runs are kept. Without options: the demo study,
     eight methods on handwritten digits in three minutes at most."""
+    from bench.checkpoints.policy import Checkpointing
     from bench.commands import run_command
     from bench.datasets.location import Place
 
@@ -130,8 +137,12 @@ def run(
         "time_limit_min": time_limit,
         "bare": bare,
     }
-    place = Place(data_dir, data_loaders)
-    raise typer.Exit(run_command(file, given, results, dry_run, _Console(), effort, place))
+    place, keeping = (
+        Place(data_dir, data_loaders),
+        Checkpointing(checkpoint_every, keep_checkpoints),
+    )
+    code = run_command(file, given, results, dry_run, _Console(), effort, place, keeping)
+    raise typer.Exit(code)
 
 
 @app.command()

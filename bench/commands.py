@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from bench.checkpoints.policy import Checkpointing
 from bench.datasets.location import Place
 from bench.lock import exclusive
 from bench.method_registry import METHODS
@@ -34,12 +35,14 @@ def run_command(
     console: Console,
     effort: Mapping[str, Any] | None = None,
     place: Place | None = None,
+    checkpointing: Checkpointing | None = None,
 ) -> int:
     """Returns the exit code: 0, or 1 if a run failed.
 
     Args:
         effort: of mode `time`: launches, target, time_limit_min; defaults where not given.
         place: where the data sets are.
+        checkpointing: how often runs of mode `train` are checkpointed.
     """
     from bench.capability import refuse_impossible
     from bench.datasets.study import find_data, with_data
@@ -69,7 +72,13 @@ def run_command(
             _say(console, f"study {spec.name} on {where}")
             if spec.mode == TIME:
                 return time_command(runs, store, device.index, efforts, console)
-            outcome = run_study(runs, store, device.index, make_display(console))
+            outcome = run_study(
+                runs,
+                store,
+                device.index,
+                make_display(console),
+                checkpointing or Checkpointing(),
+            )
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())
         _say(console, f"interrupted; {count(kept, 'finished run')} kept, the same call goes on")

@@ -72,6 +72,10 @@ def _state(progress: Progress) -> str:
     return f"loss {progress.loss:.3f}{shown}"
 
 
+def _goes_on(done_before: int) -> str:
+    return f"was interrupted, goes on from its checkpoint after step {done_before:,}"
+
+
 class LiveDisplay:
     """Two bars: all optimizer steps of the study, and those of the current run."""
 
@@ -92,7 +96,9 @@ class LiveDisplay:
         self._run = self._bars.add_task("", total=None, state="")
         self._bars.start()
 
-    def run_started(self, spec: RunSpec) -> None:
+    def run_started(self, spec: RunSpec, done_before: int) -> None:
+        if done_before:
+            self._bars.console.print(f"{spec.title}: {_goes_on(done_before)}", highlight=False)
         self._bars.reset(
             self._run, description=spec.title, total=spec.total_steps, state="starting"
         )
@@ -131,10 +137,11 @@ class PlainDisplay:
         self._runs = runs
         self._say(f"{count(len(runs), 'run')} to do, {count(finished, 'finished run')} kept")
 
-    def run_started(self, spec: RunSpec) -> None:
+    def run_started(self, spec: RunSpec, done_before: int) -> None:
         self._number += 1
         self._said_at = time.monotonic()
-        self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}")
+        goes_on = f", {_goes_on(done_before)}" if done_before else ""
+        self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}{goes_on}")
 
     def run_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:

@@ -13,3 +13,11 @@ class Progress:
     """Of the step's minibatch."""
     validation_top1_percent: float | None
     """At the last evaluation; None before the first."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """The run cannot go on from what it found, and leaves everything as it is."""
+
+    reason: str
+    """One line, for the user."""

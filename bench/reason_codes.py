@@ -16,6 +16,7 @@ TRANSFER_SKIPPED = "transfer_skipped"
 SYNTHETIC_DATA = "synthetic_data"
 BUDGET_BROKEN = "budget_broken"
 NO_WARM_UP = "no_warm_up"
+RESUMED = "resumed"
 FOREIGN_CPU_LOAD = "foreign_cpu_load"
 THROTTLED = "throttled"
 CLOCK_BELOW_TOP = "clock_below_top"
@@ -33,6 +34,7 @@ MEANINGS = {
     SYNTHETIC_DATA: "generated data: nothing can be learned",
     BUDGET_BROKEN: "active parameters left the method's own budget",
     NO_WARM_UP: "too short a run for warm-up steps: its first steps are in the times",
+    RESUMED: "it went on from a checkpoint: its steps were timed in more than one process",
     FOREIGN_CPU_LOAD: f"other programs kept more than {FOREIGN_CORES} cores busy",
     THROTTLED: "the GPU's clock was held down for power or heat while steps were timed",
     CLOCK_BELOW_TOP: f"the GPU's mean clock stayed more than {CLOCK_SHARE:.0%} below its own top",

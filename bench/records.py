@@ -10,6 +10,7 @@ from bench.reason_codes import (
     BUDGET_BROKEN,
     NO_UPDATE_EXECUTED,
     NO_WARM_UP,
+    RESUMED,
     SYNTHETIC_DATA,
     TRANSFER_SKIPPED,
 )
@@ -150,6 +151,7 @@ def reason_codes(training: Training) -> list[str]:
         SYNTHETIC_DATA: training.session.data.synthetic,
         BUDGET_BROKEN: not training.keeps_budget(),
         NO_WARM_UP: not any(WARM_UP in record.flags for record in training.steps),
+        RESUMED: training.steps_before > 0,
     }
     return [*(code for code, holds in codes.items() if holds), *training.disturbance_codes]
 

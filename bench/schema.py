@@ -89,7 +89,8 @@ RUNS = (
     Column("recompiles", _INT, "graphs compiled after the first step; null: unknown"),
     Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
     Column("started_at", _TEXT, "UTC, ISO 8601"),
-    Column("wall_s", _REAL, "seconds from the start of the run's process to its end"),
+    Column("resumed", _INT, "times that it went on from a checkpoint; null: unknown"),
+    Column("wall_s", _REAL, "seconds from the start of the run's (last) process to its end"),
     Column("foreign_cpu_cores", _REAL, "cores that other programs used meanwhile; null: unknown"),
     Column(
         "energy_j_per_step",

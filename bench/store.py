@@ -3,6 +3,7 @@
     results/<study>/{runs,steps,evals,updates,telemetry}/<run_id>.parquet
     results/<study>/study.json
     results/<study>/report/
+    results/<study>/checkpoints/<run_id>/    (bench.checkpoints)
 
 A run is recorded once its file in `runs/` exists, so that one is written last; whatever an
 interrupted run left in the other folders is not read. A recorded run that lost another file is
@@ -55,6 +56,11 @@ class StudyStore:
     @property
     def report_folder(self) -> Path:
         return self.folder / "report"
+
+    @property
+    def checkpoints_folder(self) -> Path:
+        """One folder per run that is under way, or whose checkpoints were to be kept."""
+        return self.folder / "checkpoints"
 
     @property
     def study_file(self) -> Path:

@@ -1,18 +1,17 @@
 """The training loop: every step timed and recorded, the model evaluated at intervals."""
 
 import gc
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bench.accounting import Accountant, Kind, StepAccount, kind_of
 from bench.arithmetic import autocast
 from bench.evaluation import Evaluation, evaluate
-from bench.measure.clock import StepTimes, make_clock
+from bench.measure.clock import make_clock
 from bench.measure.disturbances import Disturbances, graphs_compiled
 from bench.measure.memory import AllocatorPeak
 from bench.measure.sampler import Sampler
@@ -20,6 +19,7 @@ from bench.optimization import learning_rate
 from bench.progress import Progress
 from bench.schema import RECOMPILE, WARM_UP
 from bench.session import Session
+from bench.step_records import StepRecord, pack_rows, pack_steps, unpack_rows, unpack_steps
 from bench.workloads.data import Split
 from bench.workloads.registry import get_workload
 from methods.base import Topology
@@ -32,18 +32,11 @@ class DivergedError(Exception):
     """The loss is no longer a finite number."""
 
 
-@dataclass
-class StepRecord:
-    """One step's record while it grows."""
+class Keeper(Protocol):
+    """Writes a training down while it is under way."""
 
-    flags: tuple[str, ...]
-    kind: Kind
-    learning_rate: float
-    loss: Tensor | float
-    active_parameters: int
-    """During its forward pass."""
-    allocator_peak: tuple[int, int] | None
-    times: StepTimes | None = None
+    def due(self, step: int) -> bool: ...
+    def save(self, training: "Training") -> None: ...
 
 
 class Training:
@@ -51,6 +44,7 @@ class Training:
 
     Args:
         sampler: told when steps are timed and when not.
+        keeper: asked after every step, and called between timed ones.
     """
 
     def __init__(
@@ -58,6 +52,7 @@ class Training:
         session: Session,
         report: Callable[[Progress], None],
         sampler: Sampler | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.session = session
         self.steps: list[StepRecord] = []
@@ -69,11 +64,14 @@ class Training:
         self.stored_parameters = 0
         self.accounts: dict[Kind, StepAccount] = {}
         self.disturbance_codes: list[str] = []
+        self.steps_before = 0
+        """Steps that another process did, before this one went on."""
         self.recompiles = 0
-        """Graphs compiled after the first step."""
+        """Graphs compiled after the first step of a process."""
         self._disturbances = Disturbances(session.device)
         self._warm_up = min(WARM_UP_STEPS, session.spec.total_steps // 10)
         self._sampler = sampler or Sampler(None)
+        self._keeper = keeper
         self._report = report
         self._accountant = Accountant()
         self._clock = make_clock(session.device)
@@ -94,7 +92,7 @@ class Training:
         session = self.session
         with self._sampler.timed():
             self._train()
-        self.disturbance_codes = self._disturbances.codes()
+        self.disturbance_codes = self._codes()
         if self.selected:
             self.test = self._evaluate(self.selected[1], "test")
             self._add_evaluation(self.selected[0], "test", self.test)
@@ -106,17 +104,24 @@ class Training:
         spec = self.session.spec
         interval = get_workload(spec.workload).eval_interval(spec.batch_size)
         topology = self.session.method.topology()
-        for step in range(1, spec.total_steps + 1):
-            if step == self._warm_up + 1:
+        for step in range(self.steps_before + 1, spec.total_steps + 1):
+            if step == self._cold_until + 1:
                 self._disturbances.start()
             topology = self._step(step, topology)
-            last = step == spec.total_steps
-            if last or step % interval == 0:
+            validates = step == spec.total_steps or step % interval == 0
+            saves = self._keeper is not None and self._keeper.due(step)
+            if validates or saves or step % max(1, min(interval, spec.total_steps // 20)) == 0:
                 self._settle_segment(step)
+            if validates or saves:
                 with self._sampler.paused():
-                    self._validate(step)
-            elif step % max(1, min(interval, spec.total_steps // 20)) == 0:
-                self._settle_segment(step)
+                    self._between_steps(step, validates, saves)
+
+    def _between_steps(self, step: int, validates: bool, saves: bool) -> None:
+        """What is not timed. An evaluation comes first: it may select what is to be saved."""
+        if validates:
+            self._validate(step)
+        if saves and self._keeper:
+            self._keeper.save(self)
 
     def _step(self, step: int, topology: Topology) -> Topology:
         """One step; returns the topology after it."""
@@ -130,8 +135,8 @@ class Training:
         graphs = graphs_compiled()
         loss, update = session.train_step(step, batch, self._clock)
         peak = self._allocator.read() if self._allocator else None
-        warm = (WARM_UP,) if step <= self._warm_up else ()
-        self.recompiles += (graphs_compiled() - graphs) * (step > 1)
+        warm = (WARM_UP,) if step <= self._cold_until else ()
+        self.recompiles += (graphs_compiled() - graphs) * (step > self.steps_before + 1)
         compiled = (RECOMPILE,) if graphs_compiled() > graphs else ()
         rate = learning_rate(spec.recipe, step, spec.total_steps)
         self.steps.append(
@@ -147,6 +152,48 @@ class Training:
             row = vars(event) | {"step": step, "executed": event.executed}
             self.updates.append(row | {"active_parameters": active})
         return session.method.topology()
+
+    @property
+    def _cold_until(self) -> int:
+        """Last step of the warm-up: every process has one, also one that goes on."""
+        return self.steps_before + self._warm_up
+
+    def _codes(self) -> list[str]:
+        """Of all processes so far."""
+        return list(dict.fromkeys([*self.disturbance_codes, *self._disturbances.codes()]))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a resumed training needs beside its session and the selected model. To be asked
+        for between steps that were read."""
+        return {
+            "steps": pack_steps(self.steps),
+            "evals": pack_rows(self.evals),
+            "updates": pack_rows(self.updates),
+            "active_parameters": self.active_parameters,
+            "recompiles": self.recompiles,
+            "disturbance_codes": self._codes(),
+            "best": self._best,
+            "top1": self._top1,
+            "accountant": self._accountant.state_dict(),
+        }
+
+    def load_state_dict(
+        self, state: Mapping[str, Any], selected: tuple[int, nn.Module] | None
+    ) -> None:
+        """Go on after the last step of `state_dict()`; the session has been restored.
+
+        Args:
+            selected: step and exported model of the evaluation that was best until then.
+        """
+        self.steps = unpack_steps(state["steps"])
+        self.evals, self.updates = unpack_rows(state["evals"]), unpack_rows(state["updates"])
+        self.active_parameters = state["active_parameters"]
+        self.recompiles = state["recompiles"]
+        self.disturbance_codes = state["disturbance_codes"]
+        self.selected = selected
+        self.steps_before = len(self.steps)
+        self._best, self._top1 = state["best"], state["top1"]
+        self._accountant.load_state_dict(state["accountant"])
 
     def keeps_budget(self) -> bool:
         """Whether the method kept its promise about active parameters, from start to end."""

@@ -12,15 +12,18 @@ from pathlib import Path
 import torch
 
 from bench import validity
+from bench.checkpoints.files import CheckpointError, CheckpointFolder
+from bench.checkpoints.keeper import CheckpointKeeper
+from bench.checkpoints.policy import Checkpointing
 from bench.errors import UsageError
 from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
 from bench.measure.sampler import Sampler
 from bench.process_setup import begin, end_with_parent, prepare_device
-from bench.progress import Progress
+from bench.progress import Progress, Refusal
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
-from bench.schema import SKIPPED
+from bench.schema import OK, SKIPPED
 from bench.session import build_session
 from bench.spec import RunSpec
 from bench.store import StudyStore
@@ -36,7 +39,13 @@ class Task:
 
     spec: RunSpec
     store: StudyStore
-    device_index: int | None = None
+    device_index: int | None
+    checkpointing: Checkpointing
+
+    @property
+    def checkpoints(self) -> CheckpointFolder:
+        """The run's own."""
+        return CheckpointFolder(self.store.checkpoints_folder / self.spec.run_id)
 
     @property
     def log(self) -> Path:
@@ -45,7 +54,8 @@ class Task:
 
 
 def work(task: Task, connection: Connection) -> None:
-    """Entry point of a run's process. Sends Progress, and at the end the run's row."""
+    """Entry point of a run's process. Sends Progress, and at the end the run's row; a Refusal,
+    and no row is left, if its checkpoint cannot be used."""
     begin(task.log)
     end_with_parent(connection)
     started = time.perf_counter()
@@ -55,11 +65,16 @@ def work(task: Task, connection: Connection) -> None:
     except BudgetError as error:
         # The density gives this method no valid topology: no fault of the run's.
         tables = {"runs": [failed_run(identity, str(error), SKIPPED)]}
+    except CheckpointError as error:
+        connection.send(Refusal(str(error)))
+        return
     except Exception as error:
         traceback.print_exc()
         tables = {"runs": [failed_run(identity, reason(error))]}
     tables["runs"][0]["wall_s"] = time.perf_counter() - started
     task.store.write_run(task.spec.run_id, tables)
+    if tables["runs"][0]["status"] == OK and not task.checkpointing.keep:
+        task.checkpoints.remove()
     connection.send(tables["runs"][0])
 
 
@@ -77,7 +92,10 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     readings = {"start": telemetry.sample(task.device_index)}
     identity |= environment_columns(environment.collect(device).to_dict())
     with Sampler(index, background=device.type == "cuda") as sampler:
-        training = Training(build_session(task.spec, device), report, sampler)
+        session = build_session(task.spec, device)
+        keeper = CheckpointKeeper(task.checkpoints, session, task.checkpointing)
+        training = Training(session, report, sampler, keeper)
+        keeper.resume(training)
         load = ForeignLoad()
         training.run()
         foreign = load.cores()
@@ -86,7 +104,10 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     tables = finished_run(identity, training)
     row = tables["runs"][0]
     row["foreign_cpu_cores"] = foreign
-    row["energy_j_per_step"] = validity.per_step(observed, len(training.steps))
+    row["energy_j_per_step"] = validity.per_step(
+        observed, len(training.steps) - training.steps_before
+    )
+    row["resumed"] = keeper.resumed
     validity.add_to(row, validity.machine_codes(device.type, observed, foreign))
     tables["telemetry"] = validity.telemetry_rows(readings, observed)
     return tables

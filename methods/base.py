@@ -206,7 +206,8 @@ class SparseMethod(ABC):
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027
-        """Restore `state_dict()`; reshapes the attached model, whose own state is loaded after."""
+        """Restore `state_dict()`, whose tensors may lie on any device; reshapes the attached model,
+        whose own state is loaded after."""
 
     def export(self, model: nn.Module) -> nn.Module:
         """A stand-alone copy of `model` as it would be deployed: no hooks of the method's, no

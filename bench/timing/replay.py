@@ -7,9 +7,9 @@ import torch
 
 from bench.measure.clock import make_clock
 from bench.session import Session
+from bench.snapshot import Snapshot
 from bench.timing.bare_loop import BareLoop
 from bench.timing.segments import Segment, segments
-from bench.timing.snapshot import Snapshot
 
 REWARM_STEPS = 2
 """Unscored steps before scored ones: another contender has used the caches meanwhile."""
@@ -77,7 +77,7 @@ class Replayer:
     def saved_bytes(self) -> int:
         """What the saved states hold of the device's memory: no step needs it."""
         states = {id(state): state for state in (self._initial, self._final)}
-        return sum(state.device_bytes() for state in states.values())
+        return sum(state.device_bytes(self.session.device) for state in states.values())
 
     def _window(self, part: Segment) -> list[float]:
         update = next(self._turns[part.name])

@@ -213,14 +213,14 @@ def die(*_arguments: Any) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fail(spec: Any, store: Any, index: Any, sender: Any) -> None:
+def fail(task: Any, sender: Any) -> None:
     import bench.worker as worker
 
     def broken(*_arguments: Any) -> None:
         raise RuntimeError("first line\nsecond line")
 
     worker.build_session = broken
-    worker.work(worker.Task(spec, store, index), sender)
+    worker.work(worker.Task(*task), sender)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from bench.measure.clock import make_clock
 from bench.measure.disturbances import graphs_compiled
 from bench.optimization import make_optimizer
 from bench.session import Session, build_session
+from bench.snapshot import Snapshot
 from bench.study_file import study_spec
-from bench.timing.snapshot import Snapshot
 from bench.workloads.recipes import VIT_DIGITS
 from methods.barter import Barter
 from methods.base import SparseMethod

@@ -12,12 +12,12 @@ from bench.reason_codes import BUDGET_BROKEN
 from bench.records import step_rows, summary
 from bench.schema import MEMORY_PARTS
 from bench.session import Session, build_session
+from bench.snapshot import Snapshot
 from bench.study_file import study_spec
 from bench.timing import replay
 from bench.timing.replay import REWARM_STEPS, Replayer
 from bench.timing.scout import final_state, pack, scouted, unpack
 from bench.timing.segments import FINAL, UPDATE
-from bench.timing.snapshot import Snapshot
 from bench.train import Training
 
 CPU = torch.device("cpu")

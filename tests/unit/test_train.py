@@ -144,3 +144,73 @@ def test_steps_are_watched_and_evaluations_are_not(monkeypatch: pytest.MonkeyPat
     assert notes[: notes.index("end") + 1] == ["timed", *segment, *segment, "end"]
     assert "mark" not in notes[notes.index("end") :]
     assert training.disturbance_codes == []
+
+
+class Saves:
+    """A keeper that notes when it is called."""
+
+    def __init__(self, notes: list[str], at: set[int]) -> None:
+        self._notes, self._at = notes, at
+
+    def due(self, step: int) -> bool:
+        return step in self._at
+
+    def save(self, training: Training) -> None:
+        assert all(step.times for step in training.steps), "the clock was not read"
+        self._notes.append(f"save {len(training.steps)}")
+
+
+def test_checkpoints_are_written_while_nothing_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    script(monkeypatch, [(50, 1.0)])
+    notes: list[str] = []
+    of = session(monkeypatch, interval=4, steps=4)
+    scripted = train.evaluate
+    monkeypatch.setattr(train, "evaluate", lambda *a: notes.append("evaluate") or scripted(*a))
+    Training(of, lambda progress: None, Notes(notes), Saves(notes, {2, 4})).run()
+    told = [note for note in notes if note != "mark"]
+    first = ["timed", "pause", "save 2", "resume", "pause", "evaluate", "save 4", "resume"]
+    assert told[: len(first)] == first
+
+
+@pytest.mark.parametrize("before", [0, 20])
+def test_each_process_warms_up(monkeypatch: pytest.MonkeyPatch, before: int) -> None:
+    of = session(monkeypatch, interval=60, steps=60)
+    script(monkeypatch, [(50, 1.0)])
+    training = Training(of, lambda progress: None)
+    if before:
+        first = Training(of, lambda progress: None, keeper=Stops(before))
+        with pytest.raises(KeyboardInterrupt):
+            first.run()
+        training.load_state_dict(first.state_dict(), None)
+    training.run()
+    warm = [n for n, record in enumerate(training.steps, 1) if "warm_up" in record.flags]
+    assert warm == sorted({*range(1, 6), *range(before + 1, before + 6)})
+    assert training.steps_before == before
+
+
+class Stops(Saves):
+    """A keeper that ends the process."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__([], {at})
+
+    def save(self, training: Training) -> None:
+        raise KeyboardInterrupt
+
+
+def test_resumed_training_remembers_what_was_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = session(monkeypatch)
+    script(monkeypatch, [(70, 1.0), (60, 1.0), (65, 1.0), (70, 2.0)])
+    first = Training(of, lambda progress: None, keeper=Stops(4))
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    first.recompiles, first.disturbance_codes = 3, ["recompiled"]
+    told: list[Progress] = []
+    training = Training(of, told.append)
+    training.load_state_dict(first.state_dict(), first.selected)
+    training.run()
+    assert training.selected is not None
+    assert training.selected[0] == 2
+    assert told[0].validation_top1_percent == 60
+    assert (training.recompiles, training.disturbance_codes) == (3, ["recompiled"])
+    assert [row["step"] for row in training.evals] == [2, 4, 6, 8, 2]
