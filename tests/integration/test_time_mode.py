@@ -105,7 +105,7 @@ def test_every_contender_stands_in_every_round(store: StudyStore) -> None:
         for row in rows(store, "blocks")
     }
     for launch in range(2):
-        for round_ in range(8):
+        for round_ in range(ROUNDS):
             taken = sorted(p[2] for p in positions if p[:2] == (launch, round_))
             assert taken == [0, 1, 2, 3]
 
