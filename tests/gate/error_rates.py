@@ -32,6 +32,7 @@ from bench.schema import AGAIN
 from bench.spec import Grid, RunSpec
 from bench.study_file import study_spec
 from bench.timing.launcher import wait_passively
+from tests.support.silent import Silent
 from tests.support.slowed import SlowedConfig
 
 SIZES = (0.0, 0.03, 0.06, 0.10)
@@ -70,14 +71,6 @@ def record(file: Path, minutes: float) -> None:
         with file.open("a", encoding="utf-8") as out:
             out.write(json.dumps(line | {"seconds": time.monotonic() - began}) + "\n")
         number += 1
-
-
-class Silent:
-    """Shows nothing."""
-
-    def said(self, text: str) -> None: ...
-    def expect(self, launches: int, blocks: int) -> None: ...
-    def block_done(self) -> None: ...
 
 
 class Recorded:

@@ -15,7 +15,7 @@ from bench.gate.measurement import Conditions, Gauged, Measurement, load
 from bench.gate.outputs import action_benchmark, as_json, markdown, write
 from bench.timing.launcher import Entry, LaunchError
 from bench.timing.messages import Failed
-from tests.gate.error_rates import Silent
+from tests.support.silent import Silent
 
 HERE = Conditions("vit-digits", 64, "cpu", 1, "2.14.1", "float32", 1)
 COUNTS = {"ordinary": {"training_macs": 100}}
