@@ -92,7 +92,9 @@ def load(path: Path) -> Measurement:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise UsageError(f"cannot read baseline {path}: {error.strerror}") from error
+        raise UsageError(
+            f"cannot read baseline {path} ({error.strerror}): `bench check --update` writes one"
+        ) from error
     except ValueError as error:
         raise UsageError(f"baseline {path} is damaged or no baseline: not valid JSON") from error
     if not isinstance(data, dict) or "version" not in data:
