@@ -1,5 +1,5 @@
 # `make demo` and `make test` do everything on a fresh machine: python3 and make are enough.
-# Once installed, the demo takes three minutes at most on two cores: eight methods, 25 runs.
+# Once installed, the demo takes three to four minutes on two cores: eight methods, 25 runs.
 
 PYTHON ?= python3
 VENV := .venv

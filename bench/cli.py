@@ -107,7 +107,7 @@ def run(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
 ) -> None:
     """Train and time a study; finished runs are kept. Without options: the demo study,
-    eight methods on handwritten digits in three minutes at most."""
+    eight methods on handwritten digits in three to four minutes."""
     from bench.checkpoints.policy import Checkpointing
     from bench.commands import run_command
     from bench.datasets.location import Place

@@ -33,7 +33,7 @@ DEMO = (
     # An interval of two seeds says next to nothing: a third one where it costs least.
     Grid(methods=("dense", "static", "barter"), densities=(0.3,), seeds=(2,)),
 )
-"""What `bench run` does without arguments: at most three minutes of two CPU cores."""
+"""What `bench run` does without arguments: three to four minutes of two CPU cores."""
 
 
 @dataclass(frozen=True)

@@ -9,19 +9,10 @@ from typing import Any
 
 import pytest
 
-from bench.cli import main
 from bench.store import StudyStore
 from bench.study_claim import claim
 from bench.study_file import study_spec
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run `bench ARGUMENTS` here and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
+from tests.support.command import call
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """From `bench data fetch` to records of a run, on archives of the true formats from loopback."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from bench.cli import main
 from bench.datasets.sources import SOURCES
 from bench.errors import UsageError
 from bench.records import finished_run
@@ -22,6 +20,7 @@ from bench.study_file import study_spec
 from bench.train import Training
 from tests.support import small_data
 from tests.support.archives import make_archive
+from tests.support.command import call
 from tests.support.loopback import Site, serving
 
 
@@ -31,15 +30,6 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("BENCH_DATA_DIR", raising=False)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    """Run `bench ARGUMENTS` here and return its exit code."""
-    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert isinstance(ended.value.code, int)
-    return ended.value.code
 
 
 @pytest.fixture
