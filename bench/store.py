@@ -2,6 +2,7 @@
 
     results/<study>/{runs,steps,evals,updates,telemetry}/<run_id>.parquet
     results/<study>/study.json
+    results/<study>/experiment.json          (of a named experiment)
     results/<study>/report/
     results/<study>/checkpoints/<run_id>/    (bench.checkpoints)
 
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bench.errors import UsageError
-from bench.files import cannot, clean_partial, write_aside
+from bench.files import cannot, clean_partial, read_json, write_aside
 from bench.record_files import Row, no_rows, read_file, to_arrow
 from bench.schema import TABLES, arrow_schema
 
@@ -65,6 +66,21 @@ class StudyStore:
     @property
     def study_file(self) -> Path:
         return self.folder / "study.json"
+
+    @property
+    def experiment_file(self) -> Path:
+        """Of a study that belongs to a named experiment."""
+        return self.folder / "experiment.json"
+
+    def experiment(self) -> dict[str, Any] | None:
+        """What that file says: `experiment` and `scale`, and `studies`, the names of all its
+        studies by stage; None for any other study. Raises UsageError if it is damaged."""
+        if not self.experiment_file.exists():
+            return None
+        content = read_json(self.experiment_file)
+        if not isinstance(content, dict) or not {"experiment", "scale", "studies"} <= set(content):
+            raise UsageError(f"{self.experiment_file} names no experiment: repeat `bench run`")
+        return content
 
     def exists(self) -> bool:
         return _is_study(self.folder)
