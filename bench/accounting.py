@@ -90,7 +90,7 @@ class Accountant:
 
 def account_step(session: Session, step: int) -> StepAccount:
     """Run one training step under all counters."""
-    batch = session.data.batch(step)
+    batch = session.batch(step)
     counter, memory = MacCounter(), StepMemory(session, batch)
     operations = OperationCounter(session.device, _host_tensors(session))
     # Innermost, it sees each operator as the step asks for it, before the others touch it.

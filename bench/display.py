@@ -17,9 +17,9 @@ from rich.progress import (
 
 from bench.progress import Progress
 from bench.run_rows import Row
+from bench.run_spec import RunSpec
 from bench.runner import Display
 from bench.schema import OK
-from bench.spec import RunSpec
 from bench.wording import count
 
 _PLAIN_INTERVAL_S = 10.0

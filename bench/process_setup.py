@@ -12,7 +12,7 @@ from threading import Thread
 
 import torch
 
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 
 
 def begin(log: Path) -> None:

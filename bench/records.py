@@ -15,9 +15,9 @@ from bench.reason_codes import (
     TRANSFER_SKIPPED,
 )
 from bench.run_rows import Row
+from bench.run_spec import RunSpec
 from bench.schema import DENSE_GRADIENT, OK, WARM_UP
 from bench.session import Session
-from bench.spec import RunSpec
 from bench.train import Training
 from bench.workloads.registry import get_workload
 from methods.base import Topology
@@ -82,8 +82,10 @@ def ideal_step_macs(
 
 
 def evaluation_rows(training: Training, steps: list[Row]) -> list[Row]:
-    """Evaluations with the compute spent until then."""
-    spent = list(accumulate(float(row["training_macs"]) for row in steps))
+    """Evaluations with the compute spent until then, that of a continued run included."""
+    continued = training.session.spec.continued
+    before = continued.training_macs if continued else 0.0
+    spent = [before + macs for macs in accumulate(float(row["training_macs"]) for row in steps)]
     return [row | {"cumulative_training_macs": spent[row["step"] - 1]} for row in training.evals]
 
 
@@ -92,7 +94,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
     session, spec = training.session, training.session.spec
     method, test = session.method, training.test
     executed = [row for row in training.updates if row["executed"]]
-    scheduled = method.scheduled_transfers()
+    scheduled = session.scheduled_transfers()
     macs = training.accounts[training.steps[-1].kind].macs
     reserved = [row["peak_reserved_bytes"] for row in steps if row["peak_reserved_bytes"]]
     return {
@@ -129,9 +131,9 @@ def summary(training: Training, steps: list[Row]) -> Row:
 def method_facts(session: Session) -> Row:
     """What is known of a run's method before its first step."""
     method = session.method
-    scheduled = method.scheduled_transfers()
+    scheduled = session.scheduled_transfers()
     return {
-        "is_dynamic": method.is_dynamic,
+        "is_dynamic": session.is_dynamic,
         "realisation": method.realisation,
         "update_order": method.update_order.value,
         "scheduled_head_transfers": scheduled.get("head"),
@@ -145,7 +147,7 @@ def method_facts(session: Session) -> Row:
 def reason_codes(training: Training) -> list[str]:
     """Why the figures deserve caution."""
     codes = {
-        NO_UPDATE_EXECUTED: training.session.method.is_dynamic
+        NO_UPDATE_EXECUTED: training.session.is_dynamic
         and not any(row["executed"] for row in training.updates),
         TRANSFER_SKIPPED: any(not row["executed"] for row in training.updates),
         SYNTHETIC_DATA: training.session.data.synthetic,

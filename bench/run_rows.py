@@ -6,8 +6,8 @@ No torch: the process that starts runs writes these when a run's own process die
 from datetime import UTC, datetime
 from typing import Any
 
+from bench.run_spec import RunSpec
 from bench.schema import FAILED
-from bench.spec import RunSpec
 from bench.workloads.registry import get_workload
 
 Row = dict[str, Any]
@@ -27,8 +27,13 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "mode": spec.mode,
         "total_steps": spec.total_steps,
         "full_schedule_steps": full,
-        "schedule_shortened": spec.total_steps != full,
+        "schedule_shortened": spec.total_steps != full and not spec.continued,
         "batch_size": spec.batch_size,
+        "learning_rate": spec.recipe.learning_rate,
+        "start": spec.start.kind if spec.start else None,
+        "start_run_id": spec.start.run_id if spec.start else None,
+        "steps_before": spec.continued.steps if spec.continued else None,
+        "training_macs_before": spec.continued.training_macs if spec.continued else None,
         "synthetic_data": workload.data == "synthetic" and spec.dataset is None,
         "config_json": spec.to_json(),
         "device": spec.device,

@@ -12,8 +12,8 @@ from bench.errors import UsageError
 from bench.processes import STOP_TIMEOUT_S, context, next_message, running, start_server
 from bench.progress import Progress, Refusal
 from bench.run_rows import Row, failed_run, run_identity
+from bench.run_spec import RunSpec
 from bench.schema import FAILED, OK
-from bench.spec import RunSpec
 from bench.store import StudyStore
 
 _Task = tuple[RunSpec, StudyStore, int | None, Checkpointing]

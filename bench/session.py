@@ -1,5 +1,6 @@
 """One run's model, optimizer, method and data, and the training step that all methods share."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -18,9 +19,11 @@ from bench.arithmetic import (
     loss_scaler,
 )
 from bench.errors import UsageError
+from bench.finetune import inherit
 from bench.method_registry import get_method
 from bench.optimization import learning_rate, make_optimizer, step_with_decay
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
+from bench.start import FINETUNE
 from bench.workloads.build import build_model, load_data
 from bench.workloads.data import Data
 from bench.workloads.registry import get_workload
@@ -54,16 +57,34 @@ class Session:
         """The same session, whose steps can be looked into: counters see nothing of a graph."""
         return replace(self, forward=self.model)
 
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether this run is meant to change its topology: a continued one is not."""
+        return self.method.is_dynamic and not self.spec.continued
+
+    def scheduled_transfers(self) -> Mapping[str, int]:
+        """Unit type -> transfers that this run's own steps are asked for."""
+        return {} if self.spec.continued else self.method.scheduled_transfers()
+
+    def batch(self, step: int) -> tuple[Tensor, Tensor]:
+        """Images and targets of a step of this run (from 1)."""
+        return self.data.batch(self.spec.steps_before + step)
+
     def train_step(
         self, step: int, batch: tuple[Tensor, Tensor], clock: StepClock
     ) -> tuple[Tensor, TopologyUpdate]:
-        """One optimizer step (1-based) and what follows it; never waits for the device.
+        """One optimizer step (from 1) and what follows it; never waits for the device.
 
         Returns:
             The minibatch loss (still on the device) and what changed in the topology.
         """
         images, targets = batch
         recipe, execution = self.spec.recipe, self.spec.execution
+        # A method counts the steps of the run that is continued, too; a schedule starts afresh.
+        rate, step = (
+            learning_rate(recipe, step, self.spec.total_steps),
+            self.spec.steps_before + step,
+        )
         clock.start_step()
         with attention(execution):
             with autocast(execution, self.device):
@@ -74,7 +95,6 @@ class Session:
         self.method.after_backward(step, loss_scale(self.scaler))
         clock.mark("backward")
         if not self.method.replaces_optimizer_step(step):
-            rate = learning_rate(recipe, step, self.spec.total_steps)
             step_with_decay(self.optimizer, recipe, rate, self.scaler)
         clock.mark("optimizer")
         update = self.method.update_topology(step)
@@ -94,11 +114,13 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     workload = get_workload(spec.workload)
     model = build_model(workload, spec.seed).to(device)
     optimizer = make_optimizer(model, spec.recipe, device, spec.execution.optimizer)
+    if spec.start and spec.start.kind == FINETUNE:
+        inherit(model, spec.start)  # dense, before the method selects units
     method = get_method(spec.method).create(spec.config)
     context = MethodContext(
         workload.shape.blocks,
         spec.density,
-        spec.total_steps,
+        spec.steps_before or spec.total_steps,
         spec.seed,
         workload.steps_per_epoch(spec.batch_size),
     )

@@ -2,18 +2,18 @@
 refused here, before anything is loaded.
 """
 
-import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from typing import Any
 
-from bench.contender_label import ContenderLabel, label_text, parse_label
-from bench.datasets.location import Stored
+from bench.contender_label import ContenderLabel, parse_label
 from bench.errors import UsageError
 from bench.execution import DEFAULT, Execution
-from bench.method_options import Options, changed_options, method_config
+from bench.method_options import Options, method_config
 from bench.method_registry import get_method
 from bench.modes import MODES, TRAIN
+from bench.run_spec import RunSpec
 from bench.workloads.recipes import Recipe
 from bench.workloads.registry import Workload, get_workload
 from methods.budget import BudgetError, unit_budget
@@ -27,96 +27,6 @@ MOST_STEPS = 10_000_000
 
 
 @dataclass(frozen=True)
-class RunSpec:
-    """One run: everything that decides its result, and nothing else."""
-
-    workload: str
-    method: str
-    density: float
-    seed: int
-    total_steps: int
-    batch_size: int
-    device: str
-    """`cpu`, `cuda` or `mps`."""
-    recipe: Recipe
-    config: Config
-    gpu: str | None = None
-    """Model of the GPU; None on other devices."""
-    execution: Execution = DEFAULT
-    """With the workload's own choices filled in."""
-    mode: str = TRAIN
-    """`train`, or `time`: blocks of its schedule, side by side with the study's other runs."""
-    dataset: str | None = None
-    """Name and content of the data set that batches come from; None is what needs none: digits, or
-    synthetic batches."""
-    stored: Stored | None = field(default=None, compare=False)
-    """Where that data set lies on this machine; no part of the run's identity."""
-
-    @property
-    def run_id(self) -> str:
-        """Content hash: equal for equal requests, whatever the order of their options."""
-        content = identity(self)
-        # Beside the other fields, where threads stood before there were further options.
-        content |= content.pop("execution", {})
-        text = json.dumps(content, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:12]
-
-    def to_json(self) -> str:
-        """Full configuration, defaults included, and which options are not the defaults."""
-        changed = [name for name, _ in self._changed]
-        settings = asdict(self) | {"changed_options": changed}
-        del settings["stored"]
-        return json.dumps(settings, sort_keys=True, default=sorted)
-
-    @property
-    def tf32(self) -> bool:
-        """Whether matrix products may run in TF32."""
-        return self.recipe.tf32 if self.execution.tf32 is None else self.execution.tf32
-
-    @property
-    def contender(self) -> str:
-        """The method, with those of its hyperparameters that are not its defaults here."""
-        return label_text(self.method, self._changed)
-
-    @property
-    def title(self) -> str:
-        """For people: what distinguishes this run within its study."""
-        density = "" if self.density == 1 else f" at {self.density:g}"
-        execution = f" ({self.unusual})" if self.unusual else ""
-        return f"{self.contender}{density}, seed {self.seed}{execution}"
-
-    @property
-    def unusual(self) -> str:
-        """For people: how it is executed, where that was asked for; mostly empty."""
-        return self.execution.beside(DEFAULT.on(get_workload(self.workload), self.device))
-
-    @property
-    def _changed(self) -> tuple[tuple[str, Any], ...]:
-        return changed_options(get_method(self.method), self.config, get_workload(self.workload))
-
-
-def identity(value: Any) -> Any:
-    """`value` as plain JSON that hashes to its identity.
-
-    A field that equals its default is left out. So a new hyperparameter whose default means "no
-    effect" leaves old runs their identity. Fields that do not compare (notes) never count.
-    """
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            f.name: identity(getattr(value, f.name))
-            for f in fields(value)
-            if f.compare and getattr(value, f.name) != _default(f)
-        }
-    if isinstance(value, tuple | list):
-        return [identity(item) for item in value]
-    return value
-
-
-def _default(f: Any) -> Any:
-    return f.default_factory() if f.default_factory is not MISSING else f.default
-
-
-@dataclass(frozen=True)
 class Grid:
     """Every contender at every density with every seed, all executed alike."""
 
@@ -125,6 +35,8 @@ class Grid:
     densities: tuple[float, ...]
     seeds: tuple[int, ...]
     execution: Execution = DEFAULT
+    learning_rate: float | None = None
+    """Peak in place of the recipe's."""
 
     @property
     def contenders(self) -> list[ContenderLabel]:
@@ -141,6 +53,9 @@ class Grid:
             if not 0 <= seed < 2**32:
                 raise UsageError(f"seed {seed} is outside 0 to {2**32 - 1}")
         _ = self.contenders
+        rate = self.learning_rate
+        if rate is not None and not (isfinite(rate) and rate > 0):
+            raise UsageError(f"--learning-rate {rate:g}: a number above 0 it must be")
         self.execution.check()
 
 
@@ -163,6 +78,13 @@ class StudySpec:
     """`real`: from the data sets that the workloads are made for; None: what needs none."""
     datasets: tuple[str, ...] = ()
     """Name and content of each data set (`Decoded.identity`); known once it was found."""
+    init_from: str | None = None
+    """Study of the dense runs whose selected models are fine-tuned, seed by seed, or the folder of
+    one checkpoint for all."""
+    continue_from: str | None = None
+    """Study whose compact runs go on, each from its end, until they have cost what dense ones do."""
+    rates: tuple[tuple[str, str, float], ...] = ()
+    """Workload, method and the peak learning rate that a search chose for them."""
 
     def check(self, to_run: bool = True) -> None:
         """Raise UsageError, in one line, for anything that no run could be made of.
@@ -175,6 +97,8 @@ class StudySpec:
                 raise UsageError(f"a study needs at least one {what}")
         if self.mode not in MODES:
             raise UsageError(f"--mode is {self.mode!r}: {' or '.join(MODES)} it must be")
+        if self.init_from and self.mode != TRAIN:
+            raise UsageError(f"--init-from: mode {self.mode} times steps, whatever the weights are")
         if self.steps is not None and not 1 <= self.steps <= MOST_STEPS:
             raise UsageError(f"--steps {self.steps}: a run has 1 to {MOST_STEPS:,} steps")
         for grid in self.grids:
@@ -223,7 +147,7 @@ class StudySpec:
                 for grid in grids:
                     for contender in grid.contenders:
                         for density in grid.densities if contender.method.sparse else (1.0,):
-                            run = self._run(workload, contender, density, seed, grid.execution)
+                            run = self._run(workload, contender, density, seed, grid)
                             chosen.append(run)
         return list(dict.fromkeys(chosen))
 
@@ -244,7 +168,7 @@ class StudySpec:
         contender: ContenderLabel,
         density: float,
         seed: int,
-        execution: Execution,
+        grid: Grid,
     ) -> RunSpec:
         return RunSpec(
             workload=workload.name,
@@ -254,13 +178,19 @@ class StudySpec:
             total_steps=self.steps or workload.total_steps(self.batch_size),
             batch_size=self.batch_size or workload.recipe.batch_size,
             device=self.device,
-            recipe=workload.recipe,
+            recipe=self._recipe(workload, contender.method.name, grid),
             config=self.config(contender, workload),
             gpu=self.gpu,
-            execution=execution.on(workload, self.device),
+            execution=grid.execution.on(workload, self.device),
             mode=self.mode,
             dataset=next((d for d in self.datasets if d.split(":")[0] == workload.dataset), None),
         )
+
+    def _recipe(self, workload: Workload, method: str, grid: Grid) -> Recipe:
+        """The workload's, with the learning rate that the grid or else a search says."""
+        found = {(task, name): rate for task, name, rate in self.rates}
+        rate = grid.learning_rate or found.get((workload.name, method))
+        return replace(workload.recipe, learning_rate=rate) if rate else workload.recipe
 
 
 def _check_real(workload: Workload, batch_size: int | None, mode: str) -> None:

@@ -33,7 +33,7 @@ def together(store: StudyStore, spec: StudySpec) -> StudySpec:
     """
     if not store.study_file.exists():
         return spec
-    there = _recorded(store)
+    there = recorded(store)
     for key, value in spec.shared().items():
         _refuse_difference(store, key, there.shared()[key], value)
     # Options of a method that stands in no grid had no effect, and bind nobody.
@@ -54,7 +54,7 @@ def together(store: StudyStore, spec: StudySpec) -> StudySpec:
     return replace(spec, grids=tuple(grids), options=merged)
 
 
-def _recorded(store: StudyStore) -> StudySpec:
+def recorded(store: StudyStore) -> StudySpec:
     """The study as it was noted in its folder.
 
     Raises:
@@ -73,6 +73,7 @@ def _recorded(store: StudyStore) -> StudySpec:
             for grid in content["grids"]
         )
         content["datasets"] = tuple(content.get("datasets", ()))
+        content["rates"] = tuple(map(tuple, content.get("rates", ())))
         content["options"] = tuple((m, tuple(map(tuple, o))) for m, o in content["options"])
         spec = StudySpec(**content | {"workloads": tuple(content["workloads"])})
         spec.check()

@@ -117,6 +117,7 @@ GRID_KEYS = EXECUTION_KEYS | {
     "methods": Key("methods", _many(_contender)),
     "density": Key("densities", _many(_number)),
     "seeds": Key("seeds", _many(_integer)),
+    "learning_rate": Key("learning_rate", _number),
 }
 """Keys of a grid: at the top of a study file, or in its [[grid]] tables."""
 
@@ -129,6 +130,7 @@ KEYS = GRID_KEYS | {
     "batch_size": Key("batch_size", _integer),
     "device": Key("device", _word),
     "gpu": Key("gpu", _word),
+    "init_from": Key("init_from", _word),
     "options": Key("options", _options),
 }
 """Keys of a study file, [[grid]] apart."""
@@ -211,12 +213,15 @@ def _read(table: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> dict
     return {keys[key].field: keys[key].read(f"{where}: {key}", table[key]) for key in table}
 
 
+_LATER = {"data", "datasets", "init_from", "continue_from", "rates"}
+"""Settings that came later, and say nothing where they are empty."""
+
+
 def _default_name(file: Path | None, spec: StudySpec) -> str:
     """The same for the same shared settings, so that a repeated call finds its finished runs."""
     if file:
         return file.stem
-    # A setting that came later and says nothing leaves old names as they were.
-    shared = {k: v for k, v in spec.shared().items() if v or k not in ("data", "datasets")}
+    shared = {k: v for k, v in spec.shared().items() if v or k not in _LATER}
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
     return f"{spec.workloads[0]}-{digest[:6]}"
 

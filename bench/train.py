@@ -126,10 +126,10 @@ class Training:
     def _step(self, step: int, topology: Topology) -> Topology:
         """One step; returns the topology after it."""
         session, spec = self.session, self.session.spec
-        kind = kind_of(step, topology, session.method)
+        kind = kind_of(spec.steps_before + step, topology, session.method)
         flags = kind[1]
         self._accountant.note(kind, step, session)
-        batch = session.data.batch(step)
+        batch = session.batch(step)
         if self._allocator:
             self._allocator.reset()
         graphs = graphs_compiled()

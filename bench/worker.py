@@ -15,6 +15,7 @@ from bench import validity
 from bench.checkpoints.files import CheckpointError, CheckpointFolder
 from bench.checkpoints.keeper import CheckpointKeeper
 from bench.checkpoints.policy import Checkpointing
+from bench.checkpoints.restore import go_on
 from bench.errors import UsageError
 from bench.measure import environment, telemetry
 from bench.measure.load import ForeignLoad
@@ -23,9 +24,9 @@ from bench.process_setup import begin, end_with_parent, prepare_device
 from bench.progress import Progress, Refusal
 from bench.records import environment_columns, finished_run
 from bench.run_rows import failed_run, run_identity
+from bench.run_spec import RunSpec
 from bench.schema import OK, SKIPPED
 from bench.session import build_session
-from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.train import DivergedError, Training
 from methods.budget import BudgetError
@@ -93,6 +94,7 @@ def _run(task: Task, connection: Connection, identity: dict) -> dict[str, list[d
     identity |= environment_columns(environment.collect(device).to_dict())
     with Sampler(index, background=device.type == "cuda") as sampler:
         session = build_session(task.spec, device)
+        go_on(session)
         keeper = CheckpointKeeper(task.checkpoints, session, task.checkpointing)
         training = Training(session, report, sampler, keeper)
         keeper.resume(training)

@@ -18,7 +18,7 @@ from typing import Any
 
 from bench.errors import UsageError
 from bench.files import cannot, clean_partial, read_json, write_aside, write_text_atomically
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.workloads.registry import get_workload
 
 CHECKPOINT_VERSION = 1
@@ -84,6 +84,21 @@ class CheckpointFolder:
         self.tensors(header)
         if header.get("selected"):  # that a run goes on with
             self.tensors(header["selected"])
+        return header
+
+    def require(self, kind: str, run_id: str) -> Header:
+        """The header of a checkpoint that another run starts from.
+
+        Raises:
+            CheckpointError: it is missing, of another run, or as in `header`.
+        """
+        header = self.header(kind)
+        if header is None:
+            raise CheckpointError(f"no {kind} checkpoint in {self.path}: it was there when asked")
+        if header["run_id"] != run_id:
+            raise CheckpointError(
+                f"{self.path} holds a checkpoint of run {header['run_id']}, not of {run_id}"
+            )
         return header
 
     def _check(self, path: Path, header: Any) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch
 from safetensors.torch import save as tensors_to_bytes
 from torch import nn
 
@@ -13,9 +12,10 @@ from bench.checkpoints.files import (
     CheckpointFolder,
     Header,
 )
-from bench.checkpoints.model import misfit, selected_model, state_of, topology_of
+from bench.checkpoints.model import misfit, selected_model
 from bench.checkpoints.packing import Tensors, pack
 from bench.checkpoints.policy import Checkpointing
+from bench.checkpoints.restore import restore
 from bench.session import Session
 from bench.snapshot import Snapshot
 from bench.train import Training
@@ -69,18 +69,12 @@ class CheckpointKeeper:
         if chosen:
             model = selected_model(self._files, chosen).to(training.session.device)
             selected = chosen["step"], model
-        state = state_of(self._files, header)
+        # Random numbers are in it: nothing may draw any between here and the next step.
+        state = restore(self._files, header, training.session)
         try:
-            # Random numbers are in it: nothing may draw any between here and the next step.
-            Snapshot(**state["session"]).restore(training.session)
             training.load_state_dict(state["training"], selected)
-        except torch.OutOfMemoryError:
-            raise
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise misfit(self._files, header, error) from error
-        if training.session.method.topology() != topology_of(header):
-            error = ValueError("its topology is not that of its state")
-            raise misfit(self._files, header, error)
         self._selected = chosen
         self.resumed = header["resumed"] + 1
         # At once: a kill before the next checkpoint would forget it.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from bench.errors import UsageError
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.workloads.registry import get_workload
 
 SHORT_STEPS = 1000

@@ -8,7 +8,8 @@ from bench.datasets.location import Place, Stored, data_folder, loaders
 from bench.datasets.sources import get_source
 from bench.datasets.watch import ConsoleWatch
 from bench.errors import UsageError
-from bench.spec import REAL, SYNTHETIC, RunSpec, StudySpec
+from bench.run_spec import RunSpec
+from bench.spec import REAL, SYNTHETIC, StudySpec
 from bench.workloads.registry import get_workload
 
 

@@ -18,8 +18,8 @@ from bench.gate.display import Watch
 from bench.gate.gauge import Gauge
 from bench.gate.measurement import Measurement
 from bench.gate.turns import ROUNDS, Turns
+from bench.run_spec import RunSpec
 from bench.schema import AGAIN
-from bench.spec import RunSpec
 from bench.timing.launcher import Launcher, LaunchError
 
 FINE, REGRESSION, UNDECIDED, NOT_MEASURED = 0, 1, 3, 4

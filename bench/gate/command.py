@@ -17,7 +17,8 @@ from bench.gate.measurement import Measurement, load
 from bench.gate.outputs import show, write
 from bench.measure.devices import ResolvedDevice, resolve
 from bench.processes import start_server
-from bench.spec import Grid, RunSpec, StudySpec
+from bench.run_spec import RunSpec
+from bench.spec import Grid, StudySpec
 from bench.store import StudyStore
 from bench.study_file import study_spec
 from bench.timing.launcher import LaunchError, wait_passively

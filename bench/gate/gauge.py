@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from bench.gate.measurement import COUNTS, Conditions, Gauged, Measurement
+from bench.run_spec import RunSpec
 from bench.schema import AGAIN, BARE, BARE_AGAIN, CONTENDER
-from bench.spec import RunSpec
 from bench.timing.launcher import Block, Entry, Launcher
 from bench.timing.messages import Scouted
 from bench.timing.segments import Segment, mean_step_ms

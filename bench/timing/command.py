@@ -8,8 +8,8 @@ from rich.console import Console
 from bench.errors import UsageError
 from bench.modes import TIME
 from bench.processes import start_server
+from bench.run_spec import RunSpec
 from bench.schema import FAILED
-from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.timing.display import make_watch
 from bench.timing.launcher import Launcher, wait_passively

@@ -15,9 +15,9 @@ import torch
 from bench.measure.disturbances import Disturbances
 from bench.measure.load import ForeignLoad, resident_bytes
 from bench.process_setup import begin, end_with_parent, prepare_device
+from bench.run_spec import RunSpec
 from bench.schema import SKIPPED
 from bench.session import build_session
-from bench.spec import RunSpec
 from bench.timing.bare_loop import BareLoop
 from bench.timing.messages import Answer, Failed, Ready, Request
 from bench.timing.replay import BareReplayer, Replayer, Timed

@@ -11,7 +11,7 @@ from bench.measure.memory import AllocatorPeak
 from bench.memory_parts import peak_columns
 from bench.records import ideal_step_macs
 from bench.run_rows import Row
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.timing.replay import Replayer
 from bench.timing.segments import Segment, mean_step
 

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from bench.display import make_bars
 from bench.run_rows import Row
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.timing.study import Effort, Watch
 from bench.wording import count
 

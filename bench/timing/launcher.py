@@ -22,8 +22,8 @@ from bench.measure.load import available_bytes
 from bench.measure.observed import Observed
 from bench.measure.sampler import Sampler
 from bench.processes import STOP_TIMEOUT_S, context, next_message, running
+from bench.run_spec import RunSpec
 from bench.schema import CONTENDER, LOOP
-from bench.spec import RunSpec
 from bench.timing.messages import Answer, Failed, Ready, Request, Scouted
 
 _PASSIVE_WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0", "GOMP_SPINCOUNT": "0"}

@@ -14,8 +14,8 @@ from bench.measure.clock import make_clock
 from bench.reason_codes import BUDGET_BROKEN
 from bench.records import environment_columns, method_facts
 from bench.run_rows import Row
+from bench.run_spec import RunSpec
 from bench.session import Session, build_session
-from bench.spec import RunSpec
 from bench.timing.bare_loop import VERSION as BARE_VERSION
 from bench.timing.costs import run_costs, segment_cost
 from bench.timing.messages import Scouted

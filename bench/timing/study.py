@@ -12,8 +12,8 @@ from typing import Protocol
 
 from bench import validity
 from bench.run_rows import Row, failed_run, run_identity
+from bench.run_spec import RunSpec
 from bench.schema import AGAIN, CONTENDER, LOOP, OK
-from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.timing.launcher import Block, DoesNotFitError, Entry, Launcher, LaunchError
 from bench.timing.messages import Scouted

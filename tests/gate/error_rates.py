@@ -28,8 +28,9 @@ from bench.gate.command import BASELINE_LAUNCHES
 from bench.gate.measurement import Conditions, Gauged, Measurement
 from bench.measure.environment import collect
 from bench.processes import start_server
+from bench.run_spec import RunSpec
 from bench.schema import AGAIN
-from bench.spec import Grid, RunSpec
+from bench.spec import Grid
 from bench.study_file import study_spec
 from bench.timing.launcher import wait_passively
 from tests.support.silent import Silent

@@ -12,8 +12,8 @@ from bench.datasets.sources import SOURCES
 from bench.errors import UsageError
 from bench.records import finished_run
 from bench.run_rows import run_identity
+from bench.run_spec import RunSpec
 from bench.session import build_session
-from bench.spec import RunSpec
 from bench.store import StudyStore
 from bench.study_claim import claim, together
 from bench.study_file import study_spec

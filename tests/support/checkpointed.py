@@ -11,9 +11,9 @@ import torch
 from bench.checkpoints.files import CheckpointFolder
 from bench.checkpoints.keeper import CheckpointKeeper
 from bench.checkpoints.policy import Checkpointing
+from bench.run_spec import RunSpec
 from bench.session import Session, build_session
 from bench.snapshot import Snapshot
-from bench.spec import RunSpec
 from bench.study_file import study_spec
 from bench.train import Training
 

@@ -13,7 +13,7 @@ from bench.datasets.location import Place
 from bench.datasets.sources import SOURCES
 from bench.datasets.study import find_data, with_data
 from bench.datasets.watch import ConsoleWatch
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.study_file import study_spec
 from bench.workloads.registry import WORKLOADS, Workload
 from methods.budget import TransformerShape

@@ -7,8 +7,8 @@ import pytest
 
 from bench.errors import UsageError
 from bench.execution import DEFAULT, Execution
+from bench.run_spec import RunSpec
 from bench.schema import EXECUTION_DEFAULTS
-from bench.spec import RunSpec
 from bench.study_file import study_spec
 from bench.workloads.registry import get_workload
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bench.errors import UsageError
-from bench.spec import Grid, RunSpec, StudySpec, identity
+from bench.run_spec import RunSpec, identity
+from bench.spec import Grid, StudySpec
 from bench.study_file import DEFAULT, DEMO, study_spec
 from bench.workloads.recipes import Recipe
 from methods.config import BarterConfig, Config

@@ -10,7 +10,7 @@ import torch
 
 from bench.datasets.batches import BatchMaker, Splits
 from bench.errors import UsageError
-from bench.spec import RunSpec
+from bench.run_spec import RunSpec
 from bench.workloads.build import load_data
 from bench.workloads.data import Data, EpochOrder
 from bench.workloads.registry import get_workload
