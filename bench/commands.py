@@ -14,9 +14,9 @@ from bench.checkpoints.policy import Checkpointing
 from bench.datasets.location import Place
 from bench.lock import exclusive
 from bench.method_registry import METHODS
-from bench.modes import TIME
+from bench.modes import TIME, TRAIN
 from bench.schema import OK
-from bench.spec import StudySpec
+from bench.spec import REAL, StudySpec
 from bench.store import StudyStore, latest_study
 from bench.study_claim import claim, together
 from bench.study_file import DEFAULT, study_spec
@@ -50,7 +50,7 @@ def run_command(
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
-    from bench.timing.command import read_effort, time_command
+    from bench.timing.command import read_effort, time_command, time_plan
 
     place = place or Place()
     asked = study_spec(file, with_data(given, place))
@@ -64,6 +64,8 @@ def run_command(
     if dry_run:
         together(store, spec)
         _print_runs(spec, {run.run_id for run in pending_runs(runs, store)}, store, console)
+        if spec.mode == TIME:
+            _say(console, time_plan(efforts))
         return 0
     claim(store, spec)
     try:
@@ -106,7 +108,10 @@ def plan_command(
     from bench.plan import study_rows
     from bench.plan_tables import show_plan
 
-    rows = study_rows(study_spec(file, given, PLAN_DEFAULT, to_run=False))
+    spec = study_spec(file, given, PLAN_DEFAULT, to_run=False)
+    if spec.mode == TRAIN and spec.steps is None:  # a full schedule reads its data set
+        replace(spec, data=REAL).check(to_run=False)
+    rows = study_rows(spec)
     if as_json:
         console.out(json.dumps(rows, indent=2), highlight=False)
         return

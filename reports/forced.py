@@ -27,6 +27,7 @@ _COLUMNS = (
     Column("over_density", "density", DENSITY.show),
     Column("over_with", "with", text=True),
     Column("speedup", "forced speed-up [95%]", estimate, interval=True),
+    Column("reason_codes", "cautions", text=True),
 )
 _WARNING = (
     "Asked for by --force. These contenders differ in more than their method, as each row says: no "
@@ -109,7 +110,14 @@ def _named(mine: Contender, theirs: Contender) -> dict[str, Any]:
         "over_method": theirs.name,
         "over_density": theirs.density,
         "over_with": _values(theirs, differing),
+        "reason_codes": _codes(mine, theirs),
     }
+
+
+def _codes(*contenders: Contender) -> str | None:
+    """Why a ratio deserves caution: what the runs of either side carry."""
+    codes = [c for one in contenders for run in one.runs for c in run["reason_codes"] or ()]
+    return ", ".join(dict.fromkeys(codes)) or None
 
 
 def _values(contender: Contender, columns: Sequence[str]) -> str:

@@ -104,6 +104,7 @@ class Records:
     updates: list[dict[str, Any]]
     store: StudyStore
     mode: str = TRAIN
+    forced: bool = False  # ratios across settings were asked for
 
     @property
     def shown(self) -> list[Run]:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,7 +74,7 @@ def render(store: StudyStore, console: Console, force: bool = False) -> list[Pat
     Raises UsageError for a study that does not exist or has no run, for records that cannot be
     read, and if the report cannot be written.
     """
-    content = _content(load(store), force)
+    content = _content(replace(load(store), forced=force))
     # Written first: a reader who closes the terminal's pipe early still gets the files.
     try:
         written = _write(store.report_folder, store.study, content)
@@ -90,11 +90,11 @@ def render(store: StudyStore, console: Console, force: bool = False) -> list[Pat
     return written
 
 
-def _content(records: Records, force: bool) -> Content:
+def _content(records: Records) -> Content:
     """Runs that were timed side by side have blocks, the others steps: their tables differ."""
     if records.mode == TIME:
         records, comparisons = compared(records)
-        across = [forced.timed(comparisons)] if force else []
+        across = [forced.timed(comparisons)] if records.forced else []
         tables = [
             *_filled(across),
             *page_time.make_tables(records, comparisons),
@@ -103,7 +103,7 @@ def _content(records: Records, force: bool) -> Content:
         pictured = page_time.pictures(comparisons)
         return Content(overview(records), tables, pictured, captions_time.METHOD)
     summaries = [summarise(contender, records) for contender in group(records.shown)]
-    across = _filled([forced.trained(summaries)] if force else [])
+    across = _filled([forced.trained(summaries)] if records.forced else [])
     tables = [*across, *make_tables(records, summaries)]
     return Content(overview(records), tables, pictures(records, summaries), METHOD)
 

@@ -64,7 +64,7 @@ def pairs(summaries: Sequence[Summary]) -> list[Speedup]:
     ]
 
 
-def not_compared(summaries: Sequence[Summary]) -> list[str]:
+def not_compared(summaries: Sequence[Summary], forced: bool) -> list[str]:
     """One sentence for each reason for which pairs of one workload were left out."""
     notes = []
     for summary in summaries:
@@ -73,12 +73,17 @@ def not_compared(summaries: Sequence[Summary]) -> list[str]:
             contender = summary.contender
             name = contender.name_with_density
             notes.append(f"In no speed-up: {name} of {contender.setting['workload']} ({alone}).")
-    return [*notes, *settings_apart(summaries)]
+    return [*notes, *settings_apart(summaries, forced)]
 
 
-def settings_apart(summaries: Sequence[Summary]) -> list[str]:
-    """One sentence for each two settings of one workload, saying in what they differ."""
+def settings_apart(summaries: Sequence[Summary], forced: bool) -> list[str]:
+    """One sentence for each two settings of one workload, saying in what they differ.
+
+    Args:
+        forced: the report has the table of ratios across settings already.
+    """
     notes = []
+    hint = "" if forced else "; `bench report --force` adds a table that does"
     settings = list(dict.fromkeys(summary.contender.setting for summary in summaries))
     for i, first in enumerate(settings):
         for second in settings[i + 1 :]:
@@ -91,7 +96,7 @@ def settings_apart(summaries: Sequence[Summary]) -> list[str]:
             ]
             notes.append(
                 f"Runs of {first['workload']} that differ in {', '.join(differing)} "
-                "are not compared with each other; `bench report --force` adds a table that does."
+                f"are not compared with each other{hint}."
             )
     return notes
 

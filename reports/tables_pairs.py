@@ -57,7 +57,7 @@ def pairs_side_by_side(records: Records, comparisons: Sequence[Comparison]) -> T
         sections.append(Section(caption, columns, rows, notes))
     notes = [
         "Time of the row divided by that of the column: below 1, the row is faster.",
-        *settings_apart([t.facts for c in comparisons for t in c.contenders]),
+        *settings_apart([t.facts for c in comparisons for t in c.contenders], records.forced),
         *(captions_time.INTERVAL, captions_time.VERDICTS, captions_time.FLOOR),
     ]
     title = "Time, each relative to each other"

@@ -45,7 +45,7 @@ def step_time_side_by_side(records: Records, comparisons: Sequence[Comparison]) 
         "The schedule-weighted mean step: every kind of step as often as the full schedule has it, "
         "and the cost of its updates. The median is weighted likewise. Time relative to dense: "
         "below 1 the method is faster; speed-up is its inverse.",
-        *settings_apart([t.facts for c in comparisons for t in c.contenders]),
+        *settings_apart([t.facts for c in comparisons for t in c.contenders], records.forced),
         *(captions_time.INTERVAL, captions_time.VERDICTS),
         *(captions_time.FLOOR, captions_time.FLAGGED),
     ]

@@ -48,7 +48,7 @@ def step_time(records: Records, summaries: Sequence[Summary]) -> Table:
     notes = [
         "The mean is over every step of the executed schedule after warm-up, update steps among "
         "them. Speed-up: dense mean divided by the method's mean; above 1 the method is faster.",
-        *not_compared(summaries),
+        *not_compared(summaries, records.forced),
         captions.INTERVAL,
         captions.SEQUENTIAL,
     ]
@@ -98,7 +98,7 @@ def speedups(records: Records, summaries: Sequence[Summary]) -> Table:
         sections.append(Section(captions.caption(setting, runs), columns, rows, notes))
     notes = [
         "Mean step time of the column divided by that of the row: above 1, the row is faster.",
-        *not_compared(summaries),
+        *not_compared(summaries, records.forced),
         captions.INTERVAL,
         captions.SEQUENTIAL,
     ]

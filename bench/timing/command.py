@@ -45,6 +45,17 @@ def time_command(
     return 1 if any(row["status"] == FAILED for row in bad) else 0
 
 
+def time_plan(effort: Effort) -> str:
+    """What a dry run says: steps of the table are the schedule's, and none is trained."""
+    loop = ", beside the frozen loop" if effort.bare else ""
+    return (
+        f"mode time: blocks of these schedules side by side{loop}, nothing is trained; at least"
+        f" {effort.launches} launches, until every ratio's interval is within"
+        f" +-{100 * effort.target:g}% or {effort.time_limit_s / 60:g} minutes of a workload and"
+        " seed are over"
+    )
+
+
 def read_effort(given: Mapping[str, Any], mode: str = TIME) -> Effort:
     """From options of the command line; None where not given.
 

@@ -61,6 +61,7 @@ REFUSED = [
     (["frobnicate"], "No such command"),
     (["plan", "--density", "2"], "density 2 is outside (0, 1]"),
     (["plan", "--methods", "s2vite:overhead=offical"], "not lean or official"),
+    (["plan", "--workload", "cct-cifar100", "--batch-size", "3"], "mixes pairs of images"),
     (["plan", "--workload", "vit"], "unknown workload 'vit'"),
 ]
 

@@ -48,6 +48,8 @@ def test_without_force_it_says_what_differs_and_prints_no_ratio(store: StudyStor
 def test_by_force_every_ratio_says_what_differs(store: StudyStore) -> None:
     text, path = rendered(store, force=True)
     assert TITLE in text
+    assert "are not compared with each other." in " ".join(text.split())
+    assert "--force` adds" not in text
     assert "no such ratio is the effect of a method alone" in " ".join(text.split())
     pairs = {(r["method"], r["with"], r["over_method"], r["over_with"]): r for r in rows_of(path)}
     assert pairs.keys() == {
