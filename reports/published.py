@@ -39,9 +39,7 @@ class Published:
 
     def negated(self) -> "Published":
         """Of the opposite difference."""
-        return Published(
-            -self.high, -self.low, self.unit, self.setting, self.section, self.derived
-        )
+        return Published(-self.high, -self.low, self.unit, self.setting, self.section, self.derived)
 
 
 def cell(value: Published | None, sign: bool = False) -> Shown | str | None:

@@ -98,8 +98,10 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
             continue
         rows = [
             {
-                "head_transfers": _of(s.transfers.executed_heads, s.transfers.scheduled_heads),
-                "channel_transfers": _of(
+                "head_transfers": executed_of(
+                    s.transfers.executed_heads, s.transfers.scheduled_heads
+                ),
+                "channel_transfers": executed_of(
                     s.transfers.executed_channels, s.transfers.scheduled_channels
                 ),
                 # Runs of one contender share it: any of them tells.
@@ -118,7 +120,7 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
     return Table("transfers", "Transfers", sections, notes)
 
 
-def _of(executed: Range | None, scheduled: Range | None) -> str | None:
+def executed_of(executed: Range | None, scheduled: Range | None) -> str | None:
     if executed is None:
         return None
     return f"{spread(executed, integer)} of {spread(scheduled, integer) if scheduled else '?'}"
