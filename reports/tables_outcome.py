@@ -7,7 +7,7 @@ from bench.modes import TIME
 from bench.reason_codes import worded
 from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
-from reports.load import Records, Run, Standing
+from reports.load import CONTINUE, Records, Run, Standing
 from reports.speedups import dense_reference
 from reports.statistics import Estimate
 from reports.summary import Range, Summary, paired_difference
@@ -191,7 +191,8 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         found.append(("caution", "no timed step after warm-up"))
     if run.steps.untimed:
         found.append(("caution", f"{run.steps.untimed} steps without a time"))
-    for unit in ("head", "channel") if run.standing is Standing.USED else ():
+    updates = run.standing is Standing.USED and run["start"] != CONTINUE
+    for unit in ("head", "channel") if updates else ():
         done, asked = run[f"executed_{unit}_transfers"], run[f"scheduled_{unit}_transfers"]
         if asked and (done or 0) < asked:
             found.append(("caution", f"{done or 0} of {asked} scheduled {unit} transfers executed"))
