@@ -132,8 +132,8 @@ def test_a_run_and_its_continuation_are_one_line(tmp_path: Path) -> None:
         *("end of equal epochs", "dense run's compute"),
     ]
     budget = 2 * DENSE_MACS * 200 * 64
-    unit = 1e12
-    assert "TFLOPs" in axes.get_xlabel()
+    unit = 1e9
+    assert "GFLOPs" in axes.get_xlabel()
     second = [line for line in axes.lines if len(np.asarray(line.get_xdata())) == 3]
     assert len(second) == 2  # Static and BARTER: where the first ended, and two evaluations
     for line in second:
