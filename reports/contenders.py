@@ -29,7 +29,10 @@ CHANGED = "changed_options"
 """Configuration key: the hyperparameters that are not the method's defaults. Told, not compared."""
 
 _IDENTITY = {*COMPARABLE, "run_id", "study", "method", "density", "realisation", CHANGED}
-_PER_RUN = {"seed", "seeds", "replicate", "launch", "checkpoint", "initial_checkpoint", "steps"}
+_PER_RUN = {
+    *("seed", "seeds", "replicate", "launch", "steps"),
+    *("checkpoint", "initial_checkpoint", "folder"),  # of the run that a run starts from
+}
 """Configuration keys (last part) that may differ between runs that are averaged."""
 
 

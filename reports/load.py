@@ -43,6 +43,8 @@ STEP_NUMBERS = (
 )
 BY_RUN_AND_STEP = [("run_id", "ascending"), ("step", "ascending")]
 NO_UPDATE = "invalid: no update executed"
+FINETUNE, CONTINUE = "finetune", "continue"
+"""Values of the column `start`."""
 
 
 class Standing(StrEnum):
@@ -176,7 +178,8 @@ def _standing(row: dict[str, Any]) -> tuple[Standing, str]:
     if row["status"] != OK:
         standing = Standing.SKIPPED if row["status"] == SKIPPED else Standing.FAILED
         return standing, " ".join((row["reason"] or "no reason recorded").split())
-    counted = row["mode"] != TIME  # updates of a run that is timed in blocks are in its blocks
+    # Updates of a run timed in blocks are in its blocks; a continued run keeps its topology.
+    counted = row["mode"] != TIME and row["start"] != CONTINUE
     if counted and row["is_dynamic"] and not row["executed_updates"]:
         return Standing.INVALID, NO_UPDATE
     return Standing.USED, ""

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +14,7 @@ from bench.modes import TIME
 from bench.store import StudyStore
 from reports import (
     captions_time,
+    experiments,
     forced,
     page_time,
     tables_memory,
@@ -23,17 +24,14 @@ from reports import (
     tables_time,
 )
 from reports.captions import METHOD
-from reports.contenders import group
+from reports.experiment_family import study_of
 from reports.load import Records, Standing, load
-from reports.side_by_side import compared
-from reports.summary import Summary, summarise
+from reports.picture import Picture
+from reports.summary import Summary
 from reports.table import Table
 from reports.table_parts import by_setting
 from reports.terminal import show
 from reports.writers import csv_text, latex, markdown
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
     tables_time.step_time,
@@ -51,8 +49,6 @@ TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
 PAGE = "report.md"
 PICTURES = ("step_time", "memory", "accuracy", "widths")
 SUFFIXES = (".csv", ".tex", ".png", ".svg")
-Picture = tuple[str, str, "Figure | None", str]
-"""File name without suffix, what it shows, the picture (None: no data), why there is none."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +88,25 @@ def render(store: StudyStore, console: Console, force: bool = False) -> list[Pat
 
 def _content(records: Records) -> Content:
     """Runs that were timed side by side have blocks, the others steps: their tables differ."""
+    study = study_of(records)
+    records, summaries, comparisons = study.records, study.summaries, study.comparisons
+    own = experiments.part_of(study)
     if records.mode == TIME:
-        records, comparisons = compared(records)
         across = [forced.timed(comparisons)] if records.forced else []
-        tables = [
-            *_filled(across),
-            *page_time.make_tables(records, comparisons),
-            *_closing(records),
-        ]
+        tables = [*page_time.make_tables(records, comparisons), *_closing(records)]
         pictured = page_time.pictures(comparisons)
-        return Content(overview(records), tables, pictured, captions_time.METHOD)
-    summaries = [summarise(contender, records) for contender in group(records.shown)]
-    across = _filled([forced.trained(summaries)] if records.forced else [])
-    tables = [*across, *make_tables(records, summaries)]
-    return Content(overview(records), tables, pictures(records, summaries), METHOD)
+        method = captions_time.METHOD
+    else:
+        across = [forced.trained(summaries)] if records.forced else []
+        tables = make_tables(records, summaries)
+        pictured = pictures(records, summaries)
+        method = METHOD
+    return Content(
+        head=[*overview(records), *own.head],
+        tables=[*own.tables, *_filled(across), *tables],
+        pictures=chain(own.pictures, pictured),
+        method=method,
+    )
 
 
 def make_tables(records: Records, summaries: Sequence[Summary]) -> list[Table]:
@@ -219,7 +220,9 @@ def _clear(folder: Path) -> None:
         "environment",
     }
     for path in folder.iterdir():
-        if path.suffix in SUFFIXES and path.stem.split("-")[0] in stems:
+        if path.suffix not in SUFFIXES:
+            continue
+        if path.stem.split("-")[0] in stems or path.stem.startswith(experiments.PREFIX):
             path.unlink()
 
 

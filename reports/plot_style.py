@@ -87,6 +87,31 @@ def grid(axes: Axes, axis: str) -> None:
     axes.tick_params(length=3)
 
 
+def upright_whisker(axes: Axes, x: float, low: float, high: float, color: str) -> None:
+    """A vertical interval; an arrow in place of a cap where it goes on outside the picture, whose
+    limits must stand already."""
+    bottom, top = axes.get_ylim()
+    axes.plot([x, x], [max(low, bottom), min(high, top)], color=color, lw=1.4)
+    for end, cut_at, arrow in ((low, low < bottom, "v"), (high, high > top, "^")):
+        y = min(max(end, bottom), top)
+        marker = arrow if cut_at else "_"
+        axes.plot(x, y, color=color, marker=marker, ms=6, mew=1.4, clip_on=False)
+
+
+def limits(points: Sequence[float], ends: Sequence[float], least: float) -> tuple[float, float]:
+    """Of an axis: all points, and the ends of intervals as far as they do not hide these.
+
+    Args:
+        least: room beyond the points that intervals may fill in any case, in the axis's unit.
+    """
+    low, high = min(points), max(points)
+    room = max(least, high - low)
+    bottom = max(min([low, *ends]), low - room)
+    top = min(max([high, *ends]), high + room)
+    margin = 0.05 * (top - bottom) or least
+    return bottom - margin, top + margin
+
+
 def whisker(
     axes: Axes,
     y: float,

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from reports import captions
 from reports.contenders import Setting, density_text
-from reports.load import Records
+from reports.load import Records, Run
 from reports.plot_style import grid, line_styles, title
 from reports.statistics import Floats
 from reports.summary import Summary
@@ -28,7 +28,7 @@ def accuracy(
     setting: Setting, summaries: Sequence[Summary], records: Records, split: str = "validation"
 ) -> Figure | None:
     """Mean over seeds in bold, every seed thin; None without evaluations. Dense in every panel."""
-    curves = {id(s): _curves(s, records, split) for s in summaries}
+    curves = {id(s): list(curves_of(s.contender.runs, records, split).values()) for s in summaries}
     drawn = [s for s in summaries if curves[id(s)]]
     if not drawn or setting["synthetic_data"]:
         return None
@@ -43,7 +43,7 @@ def accuracy(
     grid_of_axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     styles = line_styles([s.contender.name for s in drawn])
     farthest = max(float(x[-1]) for s in drawn for x, _ in curves[id(s)])
-    unit, unit_name = next((u for u in SCALES if farthest >= u[0]), SCALES[-1])
+    unit, unit_name = flop_scale(farthest)
     legend: dict[str, Any] = dict.fromkeys(s.contender.label for s in drawn)  # in their order
     for axes, density in zip(grid_of_axes.flat, panels, strict=False):
         for s in drawn:
@@ -55,11 +55,11 @@ def accuracy(
                 style["ls"] = (0, (1, 2))
             for x, y in curves[id(s)]:
                 axes.plot(x / unit, y, lw=0.7, alpha=0.4, **{**style, "marker": None})
-            x, y = _mean(curves[id(s)])
+            x, y = mean_curve(curves[id(s)])
             (line,) = axes.plot(x / unit, y, lw=1.8, ms=4, **style)
             legend[s.contender.label] = line
         axes.set_title("" if density is None else f"density {density_text(density)}", loc="left")
-        _log_axis(axes)
+        log_axis(axes)
         axes.tick_params(labelbottom=True)
         grid(axes, "both")
     for index, axes in enumerate(grid_of_axes.flat):
@@ -83,7 +83,7 @@ def accuracy(
     return figure
 
 
-def _log_axis(axes: Axes) -> None:
+def log_axis(axes: Axes) -> None:
     """Densities spend up to ten times less than dense; plain numbers on the ticks."""
     axes.set_xscale("log")
     low, high = axes.get_xlim()
@@ -93,19 +93,24 @@ def _log_axis(axes: Axes) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def _curves(summary: Summary, records: Records, split: str) -> list[Curve]:
-    """One curve per run, by run."""
-    ids = {run["run_id"] for run in summary.contender.runs}
+def flop_scale(farthest: float) -> tuple[float, str]:
+    """The unit in which an axis that ends there is read best, and its name."""
+    return next((scale for scale in SCALES if farthest >= scale[0]), SCALES[-1])
+
+
+def curves_of(runs: Sequence[Run], records: Records, split: str) -> dict[str, Curve]:
+    """The curve of each run that has one, by run id."""
+    ids = {run["run_id"] for run in runs}
     points: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for row in records.evals:
         compute, top1 = row["cumulative_training_macs"], row["top1_percent"]
         if row["run_id"] in ids and row["split"] == split and compute and top1 is not None:
             points[row["run_id"]].append((2 * compute, top1))
-    arrays = [np.array(points[run_id]) for run_id in sorted(points)]
-    return [(array[:, 0], array[:, 1]) for array in arrays]
+    arrays = {run_id: np.array(points[run_id]) for run_id in sorted(points)}
+    return {run_id: (array[:, 0], array[:, 1]) for run_id, array in arrays.items()}
 
 
-def _mean(curves: Sequence[Curve]) -> Curve:
+def mean_curve(curves: Sequence[Curve]) -> Curve:
     """Mean over runs at each evaluation that all of them reached."""
     n = min(len(x) for x, _ in curves)
     return (

@@ -1,7 +1,7 @@
 """One summary per contender: every figure the tables and plots show, computed once."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -206,10 +206,16 @@ def _worst_budget_ratio(runs: Sequence[Run]) -> float | None:
 
 def by_seed(runs: Sequence[Run], column: str) -> dict[int, float]:
     """Mean over the launches of each seed: repeating a seed gives no new training outcome."""
+    return by_value(runs, lambda run: run[column])
+
+
+def by_value(runs: Sequence[Run], value_of: Callable[[Run], float | None]) -> dict[int, float]:
+    """Likewise, of what is no column."""
     values: dict[int, list[float]] = defaultdict(list)
     for run in runs:
-        if run[column] is not None and np.isfinite(run[column]):
-            values[run["seed"]].append(run[column])
+        value = value_of(run)
+        if value is not None and np.isfinite(value):
+            values[run["seed"]].append(value)
     return {seed: float(np.mean(values[seed])) for seed in sorted(values)}
 
 

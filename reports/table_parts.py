@@ -42,25 +42,32 @@ def section(
     """A section with one row per summary. Name, density, n, and realised active parameters with
     their ratio to the budget are added to each row."""
     runs = [run for summary in here for run in summary.contender.runs]
-    named = [
-        {
-            "method": s.contender.label,
-            "density": s.contender.density,
-            "active_parameters": active(s),
-            "runs": len(s.contender.runs),
-            **row,
-        }
-        for s, row in zip(here, rows, strict=True)
-    ]
     return Section(
         captions.caption(setting, runs),
-        [
-            part
-            for column in columns
-            for part in ((column, ACTIVE) if column is DENSITY else (column,))
-        ],
-        named,
+        with_active(columns),
+        [named(summary, row) for summary, row in zip(here, rows, strict=True)],
         [*notes, *captions.left_out(records, setting)],
         captions.setting_columns(setting),
         heads=2,
     )
+
+
+def with_active(columns: Sequence[Column]) -> list[Column]:
+    """The columns, with active parameters after the density."""
+    return [
+        part
+        for column in columns
+        for part in ((column, ACTIVE) if column is DENSITY else (column,))
+    ]
+
+
+def named(summary: Summary, row: dict[str, Any]) -> dict[str, Any]:
+    """A row with what names its contender."""
+    contender = summary.contender
+    return {
+        "method": contender.label,
+        "density": contender.density,
+        "active_parameters": active(summary),
+        "runs": len(contender.runs),
+        **row,
+    }

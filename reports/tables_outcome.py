@@ -7,7 +7,7 @@ from bench.modes import TIME
 from bench.reason_codes import worded
 from reports.contenders import method_order, run_name
 from reports.formats import integer, percent, points, spread
-from reports.load import Records, Run, Standing
+from reports.load import CONTINUE, Records, Run, Standing
 from reports.speedups import dense_reference
 from reports.statistics import Estimate
 from reports.summary import Range, Summary, paired_difference
@@ -98,8 +98,10 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
             continue
         rows = [
             {
-                "head_transfers": _of(s.transfers.executed_heads, s.transfers.scheduled_heads),
-                "channel_transfers": _of(
+                "head_transfers": executed_of(
+                    s.transfers.executed_heads, s.transfers.scheduled_heads
+                ),
+                "channel_transfers": executed_of(
                     s.transfers.executed_channels, s.transfers.scheduled_channels
                 ),
                 # Runs of one contender share it: any of them tells.
@@ -118,7 +120,7 @@ def transfers(records: Records, summaries: Sequence[Summary]) -> Table:
     return Table("transfers", "Transfers", sections, notes)
 
 
-def _of(executed: Range | None, scheduled: Range | None) -> str | None:
+def executed_of(executed: Range | None, scheduled: Range | None) -> str | None:
     if executed is None:
         return None
     return f"{spread(executed, integer)} of {spread(scheduled, integer) if scheduled else '?'}"
@@ -189,7 +191,8 @@ def cautions(run: Run) -> list[tuple[str, str]]:
         found.append(("caution", "no timed step after warm-up"))
     if run.steps.untimed:
         found.append(("caution", f"{run.steps.untimed} steps without a time"))
-    for unit in ("head", "channel") if run.standing is Standing.USED else ():
+    updates = run.standing is Standing.USED and run["start"] != CONTINUE
+    for unit in ("head", "channel") if updates else ():
         done, asked = run[f"executed_{unit}_transfers"], run[f"scheduled_{unit}_transfers"]
         if asked and (done or 0) < asked:
             found.append(("caution", f"{done or 0} of {asked} scheduled {unit} transfers executed"))
