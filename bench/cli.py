@@ -151,12 +151,23 @@ def report(
     force: Annotated[
         bool, typer.Option("--force", help="print ratios across settings, too, marked")
     ] = False,
+    match: Annotated[
+        str | None,
+        typer.Option(help="accuracy at equal cost instead: flops, time, steps, memory or energy"),
+    ] = None,
+    target_top1: Annotated[
+        str | None,
+        typer.Option(help="of --match, e.g. 90%: at what cost; else what all reach on average"),
+    ] = None,
     results: Results = DEFAULT_RESULTS,
 ) -> None:
     """Render a study's tables and plots to the terminal and into its report folder."""
-    from bench.commands import report_command
+    from bench.commands import match_command, report_command
 
-    report_command(study, results, _Console(), force)
+    if match is None and target_top1 is None:
+        report_command(study, results, _Console(), force)
+    else:
+        match_command(study, results, _Console(), match, target_top1, force)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bench.checkpoints.policy import Checkpointing
 from bench.datasets.location import Place
+from bench.errors import UsageError
 from bench.lock import exclusive
 from bench.method_registry import METHODS
 from bench.modes import TIME, TRAIN
@@ -21,7 +22,7 @@ from bench.store import StudyStore, latest_study
 from bench.study_claim import claim, together
 from bench.study_file import DEFAULT, study_spec
 from bench.wide_table import print_whole
-from bench.wording import count
+from bench.wording import count, percentage
 from bench.workloads.registry import WORKLOADS
 
 PLAN_DEFAULT = replace(DEFAULT, densities=(0.1, 0.3, 0.5, 0.7))
@@ -94,12 +95,46 @@ def run_command(
 
 
 def report_command(study: str | None, results: Path, console: Console, force: bool = False) -> None:
-    store = StudyStore(results, study or latest_study(results))
-    store.require()
+    store = _study_to_report(study, results)
     from reports.page import render
 
     written = render(store, console, force)
     _say(console, f"{len(written)} files in {store.report_folder}")
+
+
+def match_command(
+    study: str | None,
+    results: Path,
+    console: Console,
+    cost: str | None,
+    target_top1: str | None,
+    force: bool,
+) -> None:
+    """`bench report --match COST`.
+
+    Raises:
+        UsageError: an unknown cost, a target that is no percentage, options that exclude each
+            other, or a study that holds nothing to be matched.
+    """
+    if cost is None:
+        raise UsageError("--target-top1: an option of --match alone")
+    if force:
+        raise UsageError("--force: not with --match, which has no ratios to force")
+    from reports.matched_costs import find_cost
+
+    currency = find_cost(cost)
+    target = None if target_top1 is None else percentage("--target-top1", target_top1)
+    store = _study_to_report(study, results)
+    from reports.page_matched import render_matched
+
+    written = render_matched(store, console, currency, target)
+    _say(console, f"{len(written)} files in {store.report_folder}")
+
+
+def _study_to_report(study: str | None, results: Path) -> StudyStore:
+    store = StudyStore(results, study or latest_study(results))
+    store.require()
+    return store
 
 
 def plan_command(

@@ -92,7 +92,7 @@ def evaluation_rows(training: Training, steps: list[Row]) -> list[Row]:
 def summary(training: Training, steps: list[Row]) -> Row:
     """The runs row's figures."""
     session, spec = training.session, training.session.spec
-    method, test = session.method, training.test
+    test = training.test
     executed = [row for row in training.updates if row["executed"]]
     scheduled = session.scheduled_transfers()
     macs = training.accounts[training.steps[-1].kind].macs

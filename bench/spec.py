@@ -82,7 +82,8 @@ class StudySpec:
     """Study of the dense runs whose selected models are fine-tuned, seed by seed, or the folder of
     one checkpoint for all."""
     continue_from: str | None = None
-    """Study whose compact runs go on, each from its end, until they have cost what dense ones do."""
+    """Study whose compact runs go on, each from its end, until they have cost what dense ones
+    do."""
     rates: tuple[tuple[str, str, float], ...] = ()
     """Workload, method and the peak learning rate that a search chose for them."""
 

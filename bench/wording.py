@@ -17,3 +17,18 @@ def fraction(option: str, text: str) -> float:
     if not 0 < value < 1:
         raise UsageError(f"{option} is {text}: between 0% and 100%, both excluded, it must be")
     return value
+
+
+def percentage(option: str, text: str) -> float:
+    """`90` and `90%` alike, as 90.0. Raises UsageError for anything that is not above 0 and up to
+    100, and for what may be a fraction."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number)
+    except ValueError:
+        raise UsageError(f"{option} takes a percentage such as 90%, not {text!r}") from None
+    if not 0 < value <= 100:
+        raise UsageError(f"{option} is {text}: above 0% and at most 100% it must be")
+    if value <= 1 and number == text:
+        raise UsageError(f"{option} is {text}: say {text}% or {100 * value:g}%")
+    return value

@@ -50,7 +50,7 @@ def caption(setting: Setting, runs: Sequence[Run]) -> str:
     parts = [
         f"{setting['workload']} on {machine} ({', '.join(details)})",
         f"batch {setting['batch_size']}",
-        schedule(setting, runs),
+        schedule(runs),
     ]
     if setting["synthetic_data"]:
         parts.append("synthetic data")
@@ -68,9 +68,18 @@ def executed(setting: Setting) -> list[str]:
     return [words[c] for c, usual in EXECUTION_DEFAULTS.items() if setting[c] != usual]
 
 
-def schedule(setting: Setting, runs: Sequence[Run]) -> str:
-    """The steps of a run, and of which schedule if they are not all of it."""
-    steps = f"{setting['total_steps'] or 0:,} steps per run"
+def schedule(runs: Sequence[Run]) -> str:
+    """The steps of a run, and of which schedule if they are not all of it; of every length that
+    the runs have."""
+    lengths = sorted({run["total_steps"] or 0 for run in runs})
+    return " or ".join(
+        _of_length(length, [run for run in runs if (run["total_steps"] or 0) == length])
+        for length in lengths
+    )
+
+
+def _of_length(length: int, runs: Sequence[Run]) -> str:
+    steps = f"{length:,} steps per run"
     shortened = [run for run in runs if run["schedule_shortened"]]
     if not shortened:
         return steps
@@ -125,7 +134,7 @@ def left_out(records: Records, setting: Setting) -> list[str]:
         for standing in (Standing.FAILED, Standing.SKIPPED)
         if (count := sum(run.standing is standing for run in missing))
     ]
-    names = list(dict.fromkeys(_run_name(run) for run in missing))
+    names = list(dict.fromkeys(run_text(run) for run in missing))
     if len(names) > MOST_NAMES:
         names = [*names[:MOST_NAMES], f"and {len(names) - MOST_NAMES} more"]
     total = sum(run["workload"] == setting["workload"] for run in records.runs)
@@ -135,7 +144,8 @@ def left_out(records: Records, setting: Setting) -> list[str]:
     ]
 
 
-def _run_name(run: Run) -> str:
+def run_text(run: Run) -> str:
+    """Method, density and seed."""
     return f"{run_name(run)} {density_text(run['density'])} seed {run['seed']}"
 
 

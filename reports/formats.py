@@ -7,6 +7,11 @@ from reports.summary import MIB, Range
 
 MOST_REACH = 10
 """An interval that reaches beyond this factor says that nothing is known: not how little."""
+Units = tuple[tuple[float, str], ...]
+"""From large to small: how much one of them is in the base unit, and its name."""
+FLOPS: Units = (
+    *((1e18, "EFLOPs"), (1e15, "PFLOPs"), (1e12, "TFLOPs"), (1e9, "GFLOPs"), (1e6, "MFLOPs")),
+)
 NOTHING = "–"  # noqa: RUF001 - the sign of an empty cell
 
 
@@ -57,6 +62,11 @@ def integer(value: float) -> str:
 def share(value: float) -> str:
     """A percentage with one decimal."""
     return f"{value:.1f}"
+
+
+def fitting(largest: float, units: Units) -> tuple[float, str]:
+    """The largest unit that a value fills, else the smallest one."""
+    return next((unit for unit in units if largest >= unit[0]), units[-1])
 
 
 def mib(bytes_: float) -> str:

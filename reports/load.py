@@ -206,13 +206,18 @@ def _flat(text: str | None) -> dict[str, str]:
 
 def _steps(store: StudyStore, run_ids: Sequence[str]) -> dict[str, Steps]:
     table = store.arrow("steps", ("step", "flags", *STEP_NUMBERS), run_ids)
-    table = table.sort_by(BY_RUN_AND_STEP)
+    parts = by_run(table.sort_by(BY_RUN_AND_STEP))
+    return {run_id: _steps_of_one(part) for run_id, part in parts.items()}
+
+
+def by_run(table: pa.Table) -> dict[str, pa.Table]:
+    """The rows of each run, from a table that is sorted by run."""
     if not len(table):
         return {}
     numbers, names = _encoded(table["run_id"].combine_chunks())
     starts = [0, *(np.flatnonzero(np.diff(numbers)) + 1)]
     return {
-        names[numbers[start]]: _steps_of_one(table.slice(start, stop - start))
+        names[numbers[start]]: table.slice(start, stop - start)
         for start, stop in zip(starts, [*starts[1:], len(numbers)], strict=True)
     }
 

@@ -7,9 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
-from bench.errors import UsageError
 from bench.modes import TIME
 from bench.store import StudyStore
 from reports import (
@@ -27,11 +25,19 @@ from reports.captions import METHOD
 from reports.experiment_family import study_of
 from reports.load import Records, Standing, load
 from reports.picture import Picture
+from reports.report_files import (
+    clear,
+    files_section,
+    write_pictures,
+    write_tables,
+    write_text,
+    writing,
+)
 from reports.summary import Summary
 from reports.table import Table
 from reports.table_parts import by_setting
-from reports.terminal import show
-from reports.writers import csv_text, latex, markdown
+from reports.terminal import show_all
+from reports.writers import markdown
 
 TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
     tables_time.step_time,
@@ -48,7 +54,6 @@ TABLES: tuple[Callable[[Records, Sequence[Summary]], Table], ...] = (
 )
 PAGE = "report.md"
 PICTURES = ("step_time", "memory", "accuracy", "widths")
-SUFFIXES = (".csv", ".tex", ".png", ".svg")
 
 
 @dataclass(frozen=True)
@@ -72,17 +77,9 @@ def render(store: StudyStore, console: Console, force: bool = False) -> list[Pat
     """
     content = _content(replace(load(store), forced=force))
     # Written first: a reader who closes the terminal's pipe early still gets the files.
-    try:
+    with writing(store.report_folder):
         written = _write(store.report_folder, store.study, content)
-    except OSError as error:
-        reason = error.strerror or error
-        raise UsageError(f"cannot write the report in {store.report_folder}: {reason}") from error
-    said: set[str] = set()
-    for line in content.head:
-        console.print(Text(line))
-    for table in content.tables:
-        if table.on_terminal:
-            show(table, console, said)
+    show_all(content.head, content.tables, console)
     return written
 
 
@@ -150,22 +147,9 @@ def overview(records: Records) -> list[str]:
 
 
 def _write(folder: Path, study: str, content: Content) -> list[Path]:
-    from reports.plot_style import save, styled  # matplotlib: not for an input that is refused
-
-    folder.mkdir(parents=True, exist_ok=True)
-    _clear(folder)
-    written, links = [], []
-    with styled():
-        for name, what, figure, otherwise in content.pictures:
-            if figure is None:
-                links.append(f"Left out: {what[:1].lower()}{what[1:]}, since {otherwise}.")
-                continue
-            written += save(figure, folder, name)
-            links.append(f"![{what}]({name}.png)\n\n[{what}, as SVG]({name}.svg)")
-    for table in content.tables:
-        for suffix, text in ((".csv", csv_text(table)), (".tex", latex(table))):
-            written.append(_write_text(folder / f"{table.key}{suffix}", text))
-    files = ", ".join(f"[{t.key}]({t.key}.csv) ([LaTeX]({t.key}.tex))" for t in content.tables)
+    clear(folder, _stems(), experiments.PREFIX)
+    drawn, links = write_pictures(content.pictures, folder)
+    written = [*drawn, *write_tables(content.tables, folder)]
     page = "\n\n".join(
         [
             f"# {study}",
@@ -174,10 +158,10 @@ def _write(folder: Path, study: str, content: Content) -> list[Path]:
             f"## How the intervals are made\n\n{content.method}",
             "## Pictures",
             *(links or ["No run has figures to draw."]),
-            f"## Files\n\nEvery table as CSV with unrounded numbers, and as LaTeX: {files}.",
+            files_section(content.tables),
         ]
     )
-    return [_write_text(folder / PAGE, page + "\n"), *written]
+    return [write_text(folder / PAGE, page + "\n"), *written]
 
 
 def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture]:
@@ -209,9 +193,9 @@ def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture
             yield f"widths-{contender.slug}{again}{tail}", what, widths(contender, records), none
 
 
-def _clear(folder: Path) -> None:
-    """Remove an earlier report's files, so that none survives that this one does not write."""
-    stems = {
+def _stems() -> set[str]:
+    """Of every file that a report may have."""
+    return {
         *(*PICTURES, *page_time.PICTURES),
         *(make.__name__ for make in (*TABLES, *page_time.TABLES)),
         forced.KEY,
@@ -219,13 +203,3 @@ def _clear(folder: Path) -> None:
         "configuration",
         "environment",
     }
-    for path in folder.iterdir():
-        if path.suffix not in SUFFIXES:
-            continue
-        if path.stem.split("-")[0] in stems or path.stem.startswith(experiments.PREFIX):
-            path.unlink()
-
-
-def _write_text(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path

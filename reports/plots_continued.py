@@ -13,8 +13,10 @@ from reports import captions
 from reports.contenders import Setting, density_text
 from reports.courses import Course, flops, stage_study
 from reports.experiment_family import Family
+from reports.formats import FLOPS, fitting
 from reports.plot_style import grid, line_styles, title
-from reports.plots_accuracy import Curve, curves_of, flop_scale, log_axis, mean_curve
+from reports.plots_accuracy import curves_of
+from reports.plots_curves import Curve, log_axis, mean_curve
 from reports.published import EQUAL, MATCHED
 from reports.summary import Summary
 
@@ -36,7 +38,7 @@ def accuracy_against_compute(
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(max(7.2, 4.6 * columns), 1.9 + 3.7 * rows), layout="constrained")
     grid_of_axes = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
-    unit, unit_name = flop_scale(max(_farthest(parts[id(c)]) for c in drawn))
+    unit, unit_name = fitting(max(_farthest(parts[id(c)]) for c in drawn), FLOPS)
     spent_by_dense = next((flops(c.first) for c in drawn if c.name == "dense"), None)
     styles = line_styles([c.name for c in drawn])
     legend: dict[str, Any] = {}

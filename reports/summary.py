@@ -93,21 +93,21 @@ def summarise(contender: Contender, records: Records) -> Summary:
     return Summary(
         contender=contender,
         times=_step_times(runs),
-        peak_allocated=_range(runs, "peak_allocated_bytes"),
-        peak_reserved=_range(runs, "peak_reserved_bytes"),
+        peak_allocated=column_range(runs, "peak_allocated_bytes"),
+        peak_reserved=column_range(runs, "peak_reserved_bytes"),
         memory_sources=tuple(sorted({run["memory_source"] or "not recorded" for run in runs})),
-        macs_forward=_range(runs, "macs_forward_per_image"),
+        macs_forward=column_range(runs, "macs_forward_per_image"),
         macs_training=_per_image(runs, "training_macs_total"),
         macs_ideal=_per_image(runs, "ideal_training_macs_total"),
-        macs_recomputed=_range(runs, "macs_recomputed_per_image"),
-        macs_total=_range(runs, "training_macs_total"),
-        active=_range(runs, "active_parameters"),
+        macs_recomputed=column_range(runs, "macs_recomputed_per_image"),
+        macs_total=column_range(runs, "training_macs_total"),
+        active=column_range(runs, "active_parameters"),
         active_during=_active_during(runs),
-        allowed=_range(runs, "allowed_parameters"),
+        allowed=column_range(runs, "allowed_parameters"),
         invariants=tuple(sorted({r["budget_invariant"] for r in runs if r["budget_invariant"]})),
-        budget=_range(runs, "budget_parameters"),
-        budget_ratio=_worst_budget_ratio(runs),
-        stored=_range(runs, "stored_parameters"),
+        budget=column_range(runs, "budget_parameters"),
+        budget_ratio=worst_budget_ratio(runs),
+        stored=column_range(runs, "stored_parameters"),
         top1=student_mean(list(top1.values())),
         macro_f1=student_mean(list(by_seed(runs, "test_macro_f1_percent").values())),
         top1_by_seed=top1,
@@ -174,7 +174,8 @@ def _values(runs: Iterable[Run], column: str) -> list[float]:
     return [run[column] for run in runs if run[column] is not None]
 
 
-def _range(runs: Iterable[Run], column: str) -> Range | None:
+def column_range(runs: Iterable[Run], column: str) -> Range | None:
+    """Of one column of the runs; None where no run has it."""
     return _range_of([run[column] for run in runs])
 
 
@@ -194,7 +195,7 @@ def _active_during(runs: Sequence[Run]) -> tuple[int, int] | None:
     return (int(min(low)), int(max(high))) if low and high else None
 
 
-def _worst_budget_ratio(runs: Sequence[Run]) -> float | None:
+def worst_budget_ratio(runs: Sequence[Run]) -> float | None:
     """active / budget of the run that is furthest from its budget."""
     ratios = [
         run["active_parameters"] / run["budget_parameters"]
@@ -227,11 +228,11 @@ def _transfers(runs: Sequence[Run], records: Records) -> Transfers:
         if update["run_id"] in ids and update["executed"] is False
     )
     return Transfers(
-        executed_heads=_range(runs, "executed_head_transfers"),
-        scheduled_heads=_range(runs, "scheduled_head_transfers"),
-        executed_channels=_range(runs, "executed_channel_transfers"),
-        scheduled_channels=_range(runs, "scheduled_channel_transfers"),
-        skipped=_range(runs, "skipped_transfers"),
-        updates=_range(runs, "executed_updates"),
+        executed_heads=column_range(runs, "executed_head_transfers"),
+        scheduled_heads=column_range(runs, "scheduled_head_transfers"),
+        executed_channels=column_range(runs, "executed_channel_transfers"),
+        scheduled_channels=column_range(runs, "scheduled_channel_transfers"),
+        skipped=column_range(runs, "skipped_transfers"),
+        updates=column_range(runs, "executed_updates"),
         skip_reasons=dict(reasons.most_common()),
     )

@@ -7,7 +7,7 @@ from reports import captions
 from reports.contenders import Setting, density_text
 from reports.formats import integer
 from reports.load import Records
-from reports.summary import Summary
+from reports.summary import Range, Summary
 from reports.table import Column, Section, Shown
 
 METHOD = Column("method", "method", text=True)
@@ -22,11 +22,11 @@ def by_setting(summaries: Sequence[Summary]) -> list[tuple[Setting, list[Summary
     return [(s, [x for x in summaries if x.contender.setting == s]) for s in settings]
 
 
-def active(summary: Summary) -> Shown | None:
+def active(parameters: Range | None, ratio: float | None) -> Shown | None:
     """Active parameters at the end (mean over runs) and the furthest ratio to the budget."""
-    if summary.active is None:
+    if parameters is None:
         return None
-    mean, ratio = summary.active.mean, summary.budget_ratio
+    mean = parameters.mean
     text = integer(mean)
     return Shown(f"{text} ({ratio:.3f})" if ratio is not None else text, mean)
 
@@ -67,7 +67,7 @@ def named(summary: Summary, row: dict[str, Any]) -> dict[str, Any]:
     return {
         "method": contender.label,
         "density": contender.density,
-        "active_parameters": active(summary),
+        "active_parameters": active(summary.active, summary.budget_ratio),
         "runs": len(contender.runs),
         **row,
     }

@@ -30,6 +30,16 @@ ROOMY, TIGHT = Layout(" [", 10), Layout("\n[", 0)
 LAYOUTS = (ROOMY, Layout("\n[", 10), TIGHT)
 
 
+def show_all(head: Sequence[str], tables: Sequence[Table], console: Console) -> None:
+    """Lines and tables, each note once; tables that are not for the terminal are left out."""
+    said: set[str] = set()
+    for line in head:
+        console.print(Text(line))
+    for table in tables:
+        if table.on_terminal:
+            show(table, console, said)
+
+
 def show(table: Table, console: Console, said: set[str]) -> None:
     """Print a table, leaving out notes already in `said`, which it extends.
 

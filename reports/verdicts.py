@@ -83,11 +83,16 @@ def judge_each(
     return [_judge(ratio, floor, margin, family) for ratio, floor in ratios]
 
 
+def together(family: int) -> float:
+    """Confidence of each of so many intervals that all of them hold with CONFIDENCE."""
+    return 1 - (1 - CONFIDENCE) / family
+
+
 def _judge(ratio: Estimate, floor: NoiseFloor | None, margin: float, family: int) -> Judged:
     if not _may_be_judged(ratio):
         return Judged(ratio, None, None, None, Verdict.TOO_FEW, (TOO_FEW_LAUNCHES,))
     assert ratio.se is not None
-    confidence = 1 - (1 - CONFIDENCE) / family
+    confidence = together(family)
     centre, reach = math.log(ratio.value), student_reach(ratio.se, ratio.dof, confidence)
     low, high = centre - reach, centre + reach
     visible, verdict, codes = None, Verdict.AMBIGUOUS, (NO_NOISE_FLOOR,)
