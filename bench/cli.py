@@ -7,9 +7,28 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import console
 
 from bench import __version__
+from bench.cli_options import (
+    DEFAULT_RESULTS,
+    Attention,
+    Autocast,
+    BatchSize,
+    Compile,
+    Console,
+    Density,
+    Device,
+    Gpu,
+    Methods,
+    Optimizer,
+    Results,
+    Steps,
+    StudyFile,
+    Tf32,
+    Threads,
+    Workload,
+)
+from bench.cli_run import run
 from bench.datasets.command import app as data_app
 from bench.errors import UsageError
 
@@ -19,130 +38,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Compares dynamic sparse training methods by what they really cost and really buy.",
 )
+app.command()(run)
 app.add_typer(data_app, name="data")
-
-StudyFile = Annotated[
-    Path | None, typer.Argument(metavar="[STUDY.toml]", help="study file; options override it")
-]
-Workload = Annotated[str | None, typer.Option(help="model and data, see `bench list`")]
-Methods = Annotated[
-    str | None,
-    typer.Option(help="comma-separated, see `bench list`; with options: rigl:interval=5"),
-]
-Density = Annotated[str | None, typer.Option(help="comma-separated, each in (0, 1]")]
-Steps = Annotated[int | None, typer.Option(help="optimizer steps, in place of the workload's own")]
-BatchSize = Annotated[int | None, typer.Option(help="images per optimizer step")]
-Tf32 = Annotated[
-    bool | None, typer.Option("--tf32/--no-tf32", help="matrix products; default: the recipe's")
-]
-Autocast = Annotated[str | None, typer.Option(help="none, bf16 or fp16")]
-Compile = Annotated[
-    bool | None, typer.Option("--compile/--no-compile", help="the model, by torch.compile")
-]
-Attention = Annotated[str | None, typer.Option(help="auto, math, flash, efficient or cudnn")]
-Optimizer = Annotated[str | None, typer.Option(help="Adam as fused, foreach or loop")]
-Threads = Annotated[int | None, typer.Option(help="of the CPU, within an operator")]
-Results = Annotated[Path, typer.Option(help="folder of all studies")]
-
-DEFAULT_RESULTS = Path("results")
-
-
-class _Console(console.Console):
-    """Says that its reader went away, where rich would end the program."""
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-@app.command()
-def run(
-    file: StudyFile = None,
-    workload: Workload = None,
-    methods: Methods = None,
-    density: Density = None,
-    seeds: Annotated[str | None, typer.Option(help="comma-separated")] = None,
-    steps: Steps = None,
-    batch_size: BatchSize = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
-    gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
-    tf32: Tf32 = None,
-    autocast: Autocast = None,
-    compiled: Compile = None,
-    attention: Attention = None,
-    optimizer: Optimizer = None,
-    threads: Threads = None,
-    study: Annotated[str | None, typer.Option(help="name under the results folder")] = None,
-    mode: Annotated[
-        str | None, typer.Option(help="train; or time: steps alone, contenders side by side")
-    ] = None,
-    launches: Annotated[
-        int | None, typer.Option(help="of mode time: fresh processes, at least; else 5")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="of mode time: half-width of ratios' intervals; else 2%")
-    ] = None,
-    time_limit: Annotated[
-        float | None,
-        typer.Option(help="of mode time: minutes per workload and seed; no launch after; else 10"),
-    ] = None,
-    bare: Annotated[
-        bool | None, typer.Option("--bare", help="of mode time: the gate's frozen loop beside them")
-    ] = None,
-    data: Annotated[
-        str | None, typer.Option(help="real or synthetic; else real for a full schedule alone")
-    ] = None,
-    data_dir: Annotated[
-        Path | None, typer.Option(help="folder of real data; else $BENCH_DATA_DIR, else data")
-    ] = None,
-    data_loaders: Annotated[
-        int | None, typer.Option(help="processes that make batches; else 2 beside a GPU, 0 on CPU")
-    ] = None,
-    checkpoint_every: Annotated[
-        int | None, typer.Option(help="steps, 0: never; else each evaluation of runs over 1,000")
-    ] = None,
-    keep_checkpoints: Annotated[
-        bool, typer.Option("--keep-checkpoints", help="the final and the selected one of each run")
-    ] = False,
-    results: Results = DEFAULT_RESULTS,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
-) -> None:
-    """Train and time a study; finished runs are kept. Without options: the demo study,
-    eight methods on handwritten digits in three to four minutes."""
-    from bench.checkpoints.policy import Checkpointing
-    from bench.commands import run_command
-    from bench.datasets.location import Place
-
-    given = {
-        "workload": workload,
-        "methods": methods,
-        "density": density,
-        "seeds": seeds,
-        "steps": steps,
-        "batch_size": batch_size,
-        "device": device,
-        "gpu": gpu,
-        "tf32": tf32,
-        "autocast": autocast,
-        "compile": compiled,
-        "attention": attention,
-        "optimizer": optimizer,
-        "threads": threads,
-        "name": study,
-        "mode": mode,
-        "data": data,
-    }
-    effort = {
-        "launches": launches,
-        "target": target,
-        "time_limit_min": time_limit,
-        "bare": bare,
-    }
-    place, keeping = (
-        Place(data_dir, data_loaders),
-        Checkpointing(checkpoint_every, keep_checkpoints),
-    )
-    code = run_command(file, given, results, dry_run, _Console(), effort, place, keeping)
-    raise typer.Exit(code)
 
 
 @app.command()
@@ -165,9 +62,9 @@ def report(
     from bench.commands import match_command, report_command
 
     if match is None and target_top1 is None:
-        report_command(study, results, _Console(), force)
+        report_command(study, results, Console(), force)
     else:
-        match_command(study, results, _Console(), match, target_top1, force)
+        match_command(study, results, Console(), match, target_top1, force)
 
 
 @app.command()
@@ -202,7 +99,7 @@ def plan(
         "optimizer": optimizer,
         "threads": threads,
     }
-    plan_command(file, given, as_json, _Console())
+    plan_command(file, given, as_json, Console())
 
 
 @app.command()
@@ -216,8 +113,8 @@ def check(
     methods: Methods = None,
     density: Density = None,
     batch_size: BatchSize = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or mps")] = None,
-    gpu: Annotated[str | None, typer.Option(help="model of the GPU to use, e.g. L40")] = None,
+    device: Device = None,
+    gpu: Gpu = None,
     output: Annotated[Path | None, typer.Option(help="folder for Markdown and JSON")] = None,
     results: Results = DEFAULT_RESULTS,
 ) -> None:
@@ -232,7 +129,7 @@ def check(
         "device": device,
         "gpu": gpu,
     }
-    code = check_command(baseline, given, max_slowdown, update, results, output, _Console())
+    code = check_command(baseline, given, max_slowdown, update, results, output, Console())
     raise typer.Exit(code)
 
 
@@ -249,15 +146,15 @@ def compare(
     """What changed between two studies: step time, counts, accuracy. Never fails for a result."""
     from bench.compare import compare_command
 
-    compare_command(before, after, results, force, output, _Console())
+    compare_command(before, after, results, force, output, Console())
 
 
 @app.command("list")
 def list_() -> None:
-    """Methods and workloads."""
+    """Methods, workloads and experiments."""
     from bench.commands import list_command
 
-    list_command(_Console())
+    list_command(Console())
 
 
 @app.command()
@@ -265,7 +162,7 @@ def doctor(results: Results = DEFAULT_RESULTS) -> None:
     """What this machine can measure, and what not."""
     from bench.commands import doctor_command
 
-    doctor_command(results, _Console())
+    doctor_command(results, Console())
 
 
 def _print_version(wanted: bool) -> None:

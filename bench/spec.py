@@ -37,6 +37,8 @@ class Grid:
     execution: Execution = DEFAULT
     learning_rate: float | None = None
     """Peak in place of the recipe's."""
+    rate_factor: float = 1.0
+    """Of the recipe's peak, where none is given: what a search for learning rates varies."""
 
     @property
     def contenders(self) -> list[ContenderLabel]:
@@ -132,7 +134,7 @@ class StudySpec:
 
     def shared(self) -> dict[str, Any]:
         """The settings that all runs under one study name must have in common."""
-        own = {"grids", "name", "options"}
+        own = {"grids", "name", "options", "rates"}
         return {k: v for k, v in json.loads(self.to_json()).items() if k not in own}
 
     def to_json(self) -> str:
@@ -190,8 +192,9 @@ class StudySpec:
     def _recipe(self, workload: Workload, method: str, grid: Grid) -> Recipe:
         """The workload's, with the learning rate that the grid or else a search says."""
         found = {(task, name): rate for task, name, rate in self.rates}
-        rate = grid.learning_rate or found.get((workload.name, method))
-        return replace(workload.recipe, learning_rate=rate) if rate else workload.recipe
+        searched = found.get((workload.name, method), workload.recipe.learning_rate)
+        rate = grid.learning_rate or searched * grid.rate_factor
+        return replace(workload.recipe, learning_rate=rate)
 
 
 def _check_real(workload: Workload, batch_size: int | None, mode: str) -> None:

@@ -40,6 +40,17 @@ def with_starts(spec: StudySpec, runs: Sequence[RunSpec], root: Path) -> list[Ru
     return list(runs)
 
 
+def planned_starts(spec: StudySpec, runs: Sequence[RunSpec], root: Path) -> list[RunSpec]:
+    """The same for a list of what is to come: where nothing can be started from yet, the runs are
+    as long as they will be, and have no start."""
+    try:
+        return with_starts(spec, runs, root)
+    except UsageError:
+        if spec.continue_from is None:
+            return list(runs)
+        return [replace(r, total_steps=steps) for r in runs if (steps := _steps_left(r))]
+
+
 def continued_study(name: str, root: Path) -> StudySpec:
     """The study that goes on with the compact sparse runs of another one: masked ones have already
     spent what dense ones do.
@@ -54,14 +65,20 @@ def continued_study(name: str, root: Path) -> StudySpec:
         raise UsageError(f"--continue-from {name}: that study is of mode {spec.mode}")
     if spec.continue_from:
         raise UsageError(f"--continue-from {name}: that study continues {spec.continue_from}")
+    return compact_only(spec, f"{name}-matched", name)
+
+
+def compact_only(spec: StudySpec, name: str, source: str) -> StudySpec:
+    """The study `name` that goes on with the compact sparse runs of `spec`, whose name is
+    `source`. Raises UsageError if there are none."""
     grids = []
     for grid in spec.grids:
         compact = [str(c) for c in grid.contenders if c.method.sparse and not c.method.masked]
         if compact:
             grids.append(replace(grid, methods=tuple(compact)))
     if not grids:
-        raise UsageError(f"--continue-from {name}: that study has no compact sparse method")
-    return replace(spec, name=f"{name}-matched", grids=tuple(grids), continue_from=name)
+        raise UsageError(f"--continue-from {source}: that study has no compact sparse method")
+    return replace(spec, name=name, grids=tuple(grids), continue_from=source)
 
 
 # ---------------------------------------------------------------- fine-tuning

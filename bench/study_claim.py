@@ -43,6 +43,10 @@ def together(store: StudyStore, spec: StudySpec) -> StudySpec:
         old, new = theirs.get(method, {}), mine.get(method, {})
         for key in sorted(old.keys() | new.keys()):
             _refuse_difference(store, f"options.{method}.{key}", old.get(key), new.get(key))
+    rates = {(task, method): rate for task, method, rate in there.rates}
+    for task, method, rate in spec.rates:
+        _refuse_difference(store, f"{method}'s rate", rates.get((task, method), rate), rate)
+        rates[task, method] = rate
     grids, known = list(there.grids), set(there.runs())
     for grid in spec.grids:
         adds = set(replace(spec, grids=(grid,)).runs()) - known
@@ -51,7 +55,8 @@ def together(store: StudyStore, spec: StudySpec) -> StudySpec:
             known |= adds
     options = sorted((theirs | mine).items())
     merged = tuple((method, tuple(sorted(table.items()))) for method, table in options)
-    return replace(spec, grids=tuple(grids), options=merged)
+    found = tuple((*named, rate) for named, rate in sorted(rates.items()))
+    return replace(spec, grids=tuple(grids), options=merged, rates=found)
 
 
 def recorded(store: StudyStore) -> StudySpec:

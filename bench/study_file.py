@@ -168,7 +168,7 @@ def study_spec(
     replaced = {field: value for field, value in over.items() if field in axes}
     grids = [_grid(default, shared | grid | replaced) for grid in _grids(file, tables)]
     spec = StudySpec(**common, grids=DEMO if is_demo else tuple(dict.fromkeys(grids)))
-    spec = replace(spec, data=_data_needed(spec, to_run))
+    spec = replace(spec, data=data_needed(spec, to_run))
     spec.check(to_run)
     if not spec.name:
         spec = replace(spec, name="demo" if is_demo else _default_name(file, spec))
@@ -181,7 +181,7 @@ def _grid(default: Grid, values: Mapping[str, Any]) -> Grid:
     return replace(default, **axes, execution=replace(default.execution, **execution))
 
 
-def _data_needed(spec: StudySpec, to_run: bool) -> str | None:
+def data_needed(spec: StudySpec, to_run: bool) -> str | None:
     """What is not said follows from the rest: a full schedule is training and needs its data set,
     a few steps or mode `time` are measurement and need none."""
     workloads = [get_workload(name) for name in spec.workloads]

@@ -1,5 +1,7 @@
 """Small things that make messages read like sentences."""
 
+from rich.console import Console
+
 from bench.errors import UsageError
 
 
@@ -32,3 +34,8 @@ def percentage(option: str, text: str) -> float:
     if value <= 1 and number == text:
         raise UsageError(f"{option} is {text}: say {text}% or {100 * value:g}%")
     return value
+
+
+def say(console: Console, text: str) -> None:
+    """Print a line as it is, however long."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -46,12 +46,14 @@ _FINETUNE = Experiment(
 
 EXPERIMENTS: dict[str, Experiment] = {
     "main": Experiment(
-        "accuracy of all methods by density and task",
-        experiment_main.tables,
+        "accuracy of all methods by density and task; budgets and transfers of BARTER (the paper's "
+        "Table 3); BARTER against its own initial allocation (Tables 13 to 15)",
+        lambda family: [
+            *experiment_main.tables(family),
+            *experiment_budgets.tables(family),
+            *experiment_static.tables(family),
+        ],
         experiment_main.pictures,
-    ),
-    "budgets": Experiment(
-        "budgets and transfers of BARTER (the paper's Table 3)", experiment_budgets.tables
     ),
     "settings": Experiment(
         "the training settings (the paper's Table 5)", experiment_settings.tables
@@ -60,10 +62,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     "matched-compute": _FINETUNE,
     "step-time": Experiment(
         "step time of all methods (the paper's Figure 7)", experiment_step_time.tables
-    ),
-    "static": Experiment(
-        "BARTER against its own initial allocation (the paper's Tables 13 to 15)",
-        experiment_static.tables,
     ),
     "random-selection": Experiment(
         "BARTER with receiver or donor drawn at random", experiment_random.tables

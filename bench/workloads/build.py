@@ -65,7 +65,8 @@ def _model(shape: ModelShape, recipe: Recipe) -> nn.Module:
 def _digits(workload: Workload, seed: int, batch_size: int, device: torch.device) -> Data:
     from bench.workloads.digits import DigitsData  # scikit-learn, which synthetic runs do not need
 
-    return DigitsData(workload.shape.image_size, workload.recipe, batch_size, seed, device)
+    shape, recipe = workload.shape, workload.recipe
+    return DigitsData(shape.image_size, recipe, batch_size, seed, device, workload.digits)
 
 
 def _synthetic(workload: Workload, seed: int, batch_size: int, device: torch.device) -> Data:

@@ -4,7 +4,7 @@ They come 8x8 in grey with values 0 to 16, and are shown to the models as 32x32 
 per image in grey, padded for the random crop; crops and channels are made per batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from bench.workloads.shapes import IMAGE_CHANNELS
 from methods.chance import torch_generator
 
 _CLASSES = 10
+ALL = tuple(range(_CLASSES))
 _STORED_SIZE = 8
 _LARGEST_VALUE = 16.0
 _SPLIT_OF_REST: dict[int, Split] = {3: "test", 8: "test", 6: "validation"}
@@ -30,17 +31,29 @@ class DigitsData:
     synthetic = False
 
     def __init__(
-        self, image_size: int, recipe: Recipe, batch_size: int, seed: int, device: torch.device
+        self,
+        image_size: int,
+        recipe: Recipe,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        digits: Sequence[int] = ALL,
     ) -> None:
-        """Raises UsageError if the batch is larger than the training split."""
+        """Raises UsageError if the batch is larger than the training split.
+
+        Args:
+            digits: which of the ten, in the order of their classes. Normalisation and splits are
+                those of all ten, so that a half has no image in another split.
+        """
         images, targets = _normalised(image_size)
+        classes = _classes(targets, digits)
         self._size = image_size
         self._eval_batch_size = recipe.eval_batch_size
         self._padding = recipe.augmentation.crop_padding
         self._seed = seed
         self._splits: dict[Split, tuple[Tensor, Tensor]] = {
-            split: (images[rows].to(device), targets[rows].to(device))
-            for split, rows in split_rows(targets).items()
+            split: (images[rows].to(device), classes[rows].to(device))
+            for split, rows in _chosen(split_rows(targets), classes).items()
         }
         train_images, self._train_targets = self._splits["train"]
         self._padded = _pad(train_images, self._padding)
@@ -95,6 +108,17 @@ def split_rows(targets: Tensor) -> dict[Split, Tensor]:
         split: torch.tensor([row for row, name in enumerate(names) if name == split])
         for split in splits
     }
+
+
+def _classes(targets: Tensor, digits: Sequence[int]) -> Tensor:
+    """The class of each image, int64 [1797]; -1 where its digit is not among those wanted."""
+    number = torch.full((_CLASSES,), -1)
+    number[list(digits)] = torch.arange(len(digits))
+    return number[targets]
+
+
+def _chosen(rows: dict[Split, Tensor], classes: Tensor) -> dict[Split, Tensor]:
+    return {split: of_split[classes[of_split] >= 0] for split, of_split in rows.items()}
 
 
 def _normalised(image_size: int) -> tuple[Tensor, Tensor]:

@@ -38,6 +38,8 @@ class Workload:
     """Data set on disk that it is made for (`bench.datasets`); None where it needs none."""
     cpu_threads: int | None = None
     """Intra-op threads on CPU; None is torch's own choice, all cores."""
+    digits: tuple[int, ...] = ()
+    """Of `digits` data: which of the ten it is made of, in the order of its classes."""
 
     def steps_per_epoch(self, batch_size: int | None = None) -> int:
         """Steps of one epoch at the recipe's batch size, or at another one.
@@ -72,9 +74,34 @@ _DIGITS_THREADS = 1
 steps ten times slower where anything does."""
 
 
+_ALL_DIGITS = tuple(range(10))
+
+
 def _digits_blocks(qkv_bias: bool) -> TransformerShape:
     return TransformerShape(
         layers=4, width=64, heads=8, head_dim=8, channels=128, qkv_bias=qkv_bias
+    )
+
+
+def _vit_half(
+    name: str, summary: str, recipe: Recipe, digits: tuple[int, ...], images: tuple[int, int, int]
+) -> Workload:
+    """Half of the digits for the small ViT: a task to learn first, and another to learn from it."""
+    blocks = _digits_blocks(qkv_bias=True)
+    train, validation, test = images
+    return Workload(
+        name=name,
+        summary=summary,
+        shape=VitShape(blocks, image_size=32, classes=len(digits), patch_size=8),
+        recipe=recipe,
+        data="digits",
+        train_images=train,
+        validation_images=validation,
+        test_images=test,
+        transfer_multiplier=_DIGITS_MULTIPLIER,
+        eval_epochs=4,
+        cpu_threads=_DIGITS_THREADS,
+        digits=digits,
     )
 
 
@@ -91,6 +118,7 @@ _ALL = (
         transfer_multiplier=_DIGITS_MULTIPLIER,
         eval_epochs=2,
         cpu_threads=_DIGITS_THREADS,
+        digits=_ALL_DIGITS,
     ),
     Workload(
         name="cct-digits",
@@ -106,6 +134,21 @@ _ALL = (
         transfer_multiplier=_DIGITS_MULTIPLIER,
         eval_epochs=2,
         cpu_threads=_DIGITS_THREADS,
+        digits=_ALL_DIGITS,
+    ),
+    _vit_half(
+        name="vit-digits-0-4",
+        summary="the small ViT on the digits 0 to 4, to be fine-tuned from",
+        recipe=recipes.VIT_HALF_DIGITS,
+        digits=(0, 1, 2, 3, 4),
+        images=(633, 90, 178),
+    ),
+    _vit_half(
+        name="vit-digits-5-9",
+        summary="the small ViT on the digits 5 to 9, to be fine-tuned on",
+        recipe=recipes.VIT_DIGITS_FINETUNE,
+        digits=(5, 6, 7, 8, 9),
+        images=(628, 89, 179),
     ),
     Workload(
         name="cct-cifar100",

@@ -16,9 +16,9 @@ from rich.console import Console
 from bench.checkpoints.files import LAST, CheckpointFolder
 from bench.checkpoints.model import load_selected, state_of
 from bench.checkpoints.policy import Checkpointing
-from bench.commands import run_command
 from bench.errors import UsageError
 from bench.evaluation import evaluate
+from bench.run_command import Manner, run_command
 from bench.store import StudyStore
 from bench.workloads.build import load_data
 from bench.workloads.registry import get_workload
@@ -140,7 +140,7 @@ def one_run(results: Path, asked: Checkpointing) -> int:
     given = {"device": "cpu", "name": "small", "methods": "static", "density": "0.5"}
     given |= {"seeds": "0", "steps": "16", "batch_size": "4"}
     console = Console(file=io.StringIO())
-    return run_command(None, given, results, False, console, checkpointing=asked)
+    return run_command(None, given, Manner(results, console, checkpointing=asked))
 
 
 def test_unusable_checkpoint_ends_the_call_and_leaves_no_row(tmp_path: Path) -> None:

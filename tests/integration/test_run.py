@@ -17,9 +17,9 @@ import pytest
 from rich.console import Console
 
 from bench import runner
-from bench.commands import run_command
 from bench.method_registry import METHODS, get_method
 from bench.plan import plan_rows
+from bench.run_command import Manner, run_command
 from bench.schema import TABLES
 from bench.store import StudyStore
 from bench.workloads.registry import get_workload
@@ -32,7 +32,7 @@ def run(results: Path, **given: Any) -> tuple[int, str]:
     """`bench run` with these options; exit code and what it printed."""
     text = io.StringIO()
     options = {"device": "cpu", "steps": STEPS, "batch_size": BATCH, "name": "small", **given}
-    code = run_command(None, options, results, False, Console(file=text, width=200))
+    code = run_command(None, options, Manner(results, Console(file=text, width=200)))
     return code, text.getvalue()
 
 
@@ -60,6 +60,7 @@ def test_every_run_has_a_complete_row(store: StudyStore) -> None:
     runs = by_method(store)
     assert runs.keys() == {"dense", "static", "barter"}
     may_be_null = {"driver", "reason", "peak_reserved_bytes", "git_commit", "energy_j_per_step"}
+    may_be_null |= {"start", "start_run_id", "steps_before", "training_macs_before"}
     may_be_null |= {"mode"} | {
         c.name for c in TABLES["runs"] if c.meaning.startswith("of mode time")
     }

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from bench.commands import run_command
 from bench.errors import UsageError
 from bench.gate.from_study import from_study
 from bench.reason_codes import TOO_FEW_LAUNCHES
+from bench.run_command import Manner, run_command
 from bench.schema import AGAIN, CONTENDER
 from bench.store import StudyStore
 from bench.timing import command
@@ -43,7 +43,8 @@ def run(
         patch.setattr(command, "widest_half_width", lambda store, run_ids: 0.0)
         short = partial(Launcher, rounds=ROUNDS, length=BlockLength(seconds=0.02))
         patch.setattr(command, "Launcher", short)
-        code = run_command(file, options, results, False, Console(file=text, width=200), effort)
+        manner = Manner(results, Console(file=text, width=200), effort=effort or {})
+        code = run_command(file, options, manner)
     return code, text.getvalue()
 
 

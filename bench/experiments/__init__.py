@@ -1,0 +1,1 @@
+"""The paper's tables and figures as named experiments: stages, each of which is a study."""
