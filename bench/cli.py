@@ -149,6 +149,17 @@ def compare(
     compare_command(before, after, results, force, output, Console())
 
 
+@app.command()
+def status(
+    study: Annotated[str | None, typer.Argument(help="default: the one changed last")] = None,
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """Every run of a study: finished, failed, under way, or still to do."""
+    from bench.status import status_command
+
+    status_command(study, results, Console())
+
+
 @app.command("list")
 def list_() -> None:
     """Methods, workloads and experiments."""

@@ -20,7 +20,7 @@ from bench.run_rows import Row
 from bench.run_spec import RunSpec
 from bench.runner import Display
 from bench.schema import OK
-from bench.wording import count
+from bench.wording import count, duration, flops
 
 _PLAIN_INTERVAL_S = 10.0
 
@@ -69,7 +69,7 @@ def outcome_line(spec: RunSpec, row: Row) -> str:
 def _state(progress: Progress) -> str:
     accuracy = progress.validation_top1_percent
     shown = "" if accuracy is None else f", validation {accuracy:.1f} %"
-    return f"loss {progress.loss:.3f}{shown}"
+    return f"loss {progress.loss:.3f}{shown}, {flops(progress.training_flops)}"
 
 
 def _goes_on(done_before: int) -> str:
@@ -127,7 +127,8 @@ class PlainDisplay:
         self._console = console
         self._runs: Sequence[RunSpec] = ()
         self._number = 0
-        self._said_at = 0.0
+        self._said_at = self._began = 0.0
+        self._steps_at_start = 0
 
     def _say(self, text: str) -> None:
         prefix = f"[{self._number}/{len(self._runs)}] " if self._number else ""
@@ -139,14 +140,21 @@ class PlainDisplay:
 
     def run_started(self, spec: RunSpec, done_before: int) -> None:
         self._number += 1
-        self._said_at = time.monotonic()
+        self._said_at = self._began = time.monotonic()
+        self._steps_at_start = done_before
         goes_on = f", {_goes_on(done_before)}" if done_before else ""
         self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}{goes_on}")
 
     def run_progress(self, progress: Progress) -> None:
         if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
             self._said_at = time.monotonic()
-            self._say(f"step {progress.step} of {progress.total_steps}, {_state(progress)}")
+            text = f"step {progress.step} of {progress.total_steps}, {_state(progress)}"
+            self._say(f"{text}, {self._left(progress)} left of this run")
+
+    def _left(self, progress: Progress) -> str:
+        done = progress.step - self._steps_at_start
+        per_step_s = (time.monotonic() - self._began) / max(1, done)
+        return duration(per_step_s * (progress.total_steps - progress.step))
 
     def run_ended(self, spec: RunSpec, row: Row) -> None:
         self._say(outcome_line(spec, row))

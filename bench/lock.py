@@ -13,6 +13,19 @@ except ImportError:  # not POSIX: no lock
     fcntl = None
 
 
+def holder(folder: Path) -> str | None:
+    """The process that runs a study now; None if none does, or nobody can tell."""
+    path = folder / ".lock"
+    if fcntl is None or not path.exists():
+        return None
+    with path.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return file.read().strip() or "?"
+    return None
+
+
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Hold the study's folder. The lock goes with the process, however that ends.

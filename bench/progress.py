@@ -13,6 +13,8 @@ class Progress:
     """Of the step's minibatch."""
     validation_top1_percent: float | None
     """At the last evaluation; None before the first."""
+    training_flops: float = 0.0
+    """Spent until then, forward plus backward, those of a run that is continued included."""
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ def run_asked(asked: StudySpec, manner: Manner) -> int:
     from bench.display import make_display
     from bench.measure.devices import resolve
     from bench.runner import pending_runs, run_study
+    from bench.running_note import Noting
     from bench.starts import with_starts
     from bench.timing.command import read_effort, time_command, time_plan
 
@@ -103,7 +104,7 @@ def run_asked(asked: StudySpec, manner: Manner) -> int:
             say(console, f"study {spec.name} on {where}")
             if spec.mode == TIME:
                 return time_command(runs, store, device.index, efforts, console)
-            display = make_display(console)
+            display = Noting(make_display(console), store)
             outcome = run_study(runs, store, device.index, display, manner.checkpointing)
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())

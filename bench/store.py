@@ -3,6 +3,7 @@
     results/<study>/{runs,steps,evals,updates,telemetry}/<run_id>.parquet
     results/<study>/study.json
     results/<study>/experiment.json          (of a named experiment)
+    results/<study>/running.json             (while a run is under way)
     results/<study>/report/
     results/<study>/checkpoints/<run_id>/    (bench.checkpoints)
 
@@ -71,6 +72,11 @@ class StudyStore:
     def experiment_file(self) -> Path:
         """Of a study that belongs to a named experiment."""
         return self.folder / "experiment.json"
+
+    @property
+    def running_file(self) -> Path:
+        """Note of the run that is under way."""
+        return self.folder / "running.json"
 
     def experiment(self) -> dict[str, Any] | None:
         """What that file says: `experiment` and `scale`, and `studies`, the names of all its

@@ -78,6 +78,8 @@ class Training:
         self._allocator = AllocatorPeak(session.device) if session.device.type == "cuda" else None
         self._best: tuple[float, float] | None = None
         self._top1: float | None = None
+        continued = session.spec.continued
+        self._macs = continued.training_macs if continued else 0.0
 
     def run(self) -> None:
         """Train, evaluate the selected checkpoint on the test split, account the costs.
@@ -194,6 +196,16 @@ class Training:
         self.steps_before = len(self.steps)
         self._best, self._top1 = state["best"], state["top1"]
         self._accountant.load_state_dict(state["accountant"])
+        self._macs += sum(self._step_macs(record.kind[0]) for record in self.steps)
+
+    def _step_macs(self, topology: Topology) -> float:
+        """Of a step, from shapes: for people who wait. What is recorded is counted."""
+        spec = self.session.spec
+        shape = get_workload(spec.workload).shape
+        heads, channels = sum(topology.heads_per_layer), sum(topology.channels_per_layer)
+        if self.session.method.realisation == "masked":
+            heads, channels = shape.blocks.total_heads, shape.blocks.total_channels
+        return float(spec.batch_size * shape.macs_training(heads, channels))
 
     def keeps_budget(self) -> bool:
         """Whether the method kept its promise about active parameters, from start to end."""
@@ -212,7 +224,9 @@ class Training:
         for offset, loss in enumerate(losses):
             if not isfinite(loss):
                 raise DivergedError(f"loss is {loss} at step {step - len(losses) + 1 + offset}")
-        self._report(Progress(step, self.session.spec.total_steps, losses[-1], self._top1))
+        self._macs += sum(self._step_macs(record.kind[0]) for record in recent)
+        total = self.session.spec.total_steps
+        self._report(Progress(step, total, losses[-1], self._top1, 2 * self._macs))
 
     def _validate(self, step: int) -> None:
         """Evaluate on the validation split; keep the model if it is the best so far.

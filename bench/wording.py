@@ -10,6 +10,21 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
+def flops(number: float) -> str:
+    """`1.24 TFLOPs`."""
+    units = (("PFLOPs", 1e15), ("TFLOPs", 1e12), ("GFLOPs", 1e9), ("MFLOPs", 1e6))
+    name, unit = next((u for u in units if number >= u[1]), units[-1])
+    return f"{number / unit:.3g} {name}"
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h 20 min`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+
+
 def fraction(option: str, text: str) -> float:
     """`3%` and `0.03` alike. Raises UsageError for anything that is not between 0 and 1."""
     try:
