@@ -177,7 +177,7 @@ def continued_training(run: RunSpec) -> Training:
     return Training(session, lambda progress: None)
 
 
-class Stop(Exception):
+class StopHereError(Exception):
     pass
 
 
@@ -187,11 +187,11 @@ def stop_after(training: Training, step: int) -> None:
 
     def batch(number: int) -> Any:
         if number > last:
-            raise Stop
+            raise StopHereError
         return original(number)
 
     training.session.data.batch = batch  # pyright: ignore[reportAttributeAccessIssue]
-    with pytest.raises(Stop):
+    with pytest.raises(StopHereError):
         training.run()
 
 
@@ -223,7 +223,7 @@ def misfitting(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_fine_tuned_from(results: Path, given: dict[str, Any], says: str) -> None:
-    options = {k: v for k, v in {**TUNED, "name": "other"}.items()} | given
+    options = TUNED | {"name": "other"} | given
     with pytest.raises(UsageError) as refused:
         bench(results, **options)
     assert says in str(refused.value)
