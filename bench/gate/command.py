@@ -69,8 +69,12 @@ def check_command(
         outcome = gauge if isinstance(gauge, Outcome) else check(gauge, before, plan, watch)
     show(outcome, plan.max_slowdown, console)
     folder = output or results / "check"
-    for written in write(outcome, plan.max_slowdown, folder, os.environ.get("GITHUB_STEP_SUMMARY")):
-        watch.said(f"written: {written}")
+    try:
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        for written in write(outcome, plan.max_slowdown, folder, summary):
+            watch.said(f"written: {written}")
+    except UsageError as error:  # what was found counts, even where it cannot be written
+        watch.said(f"not written: {error}")
     return outcome.code
 
 

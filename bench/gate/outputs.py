@@ -8,8 +8,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.files import write_json_atomically, write_text_atomically
+from bench.errors import UsageError
+from bench.files import cannot, write_json_atomically, write_text_atomically
 from bench.gate.check import FINE, NOT_MEASURED, REGRESSION, UNDECIDED, Outcome
+from bench.wording import count
 
 WORDS = {
     FINE: "fine",
@@ -93,10 +95,17 @@ def write(outcome: Outcome, max_slowdown: float, folder: Path, summary: str | No
     write_json_atomically(paths[1], as_json(outcome, max_slowdown))
     write_json_atomically(paths[2], action_benchmark(outcome))
     if summary:
-        with Path(summary).open("a", encoding="utf-8") as file:
-            file.write(text)
-        paths.append(Path(summary))
+        paths.append(_append(text, Path(summary)))
     return paths
+
+
+def _append(text: str, path: Path) -> Path:
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(cannot("append to", path, error)) from error
+    return path
 
 
 def _rows(outcome: Outcome) -> list[tuple[str, ...]]:
@@ -114,11 +123,17 @@ def _rows(outcome: Outcome) -> list[tuple[str, ...]]:
 
 
 def _notes(outcome: Outcome, max_slowdown: float) -> list[str]:
-    notes = [f"{WORDS[outcome.code]}: {outcome.reason}."]
+    notes = [f"{WORDS[outcome.code]}: {outcome.reason}.", f"Threshold {max_slowdown:.1%}."]
+    if outcome.now is not None:
+        here = outcome.now.conditions
+        notes.append(
+            f"Measured on {here.device_name}, {count(here.threads, 'thread')}, torch"
+            f" {here.torch_version}, {here.precision}: {here.workload}, batch {here.batch_size}."
+        )
     if outcome.noise_floor is not None:
         notes.append(
-            f"Threshold {max_slowdown:.1%}; noise floor {outcome.noise_floor:.1%}: the frozen loop"
-            " over itself in the same launches. Launches: now / baseline."
+            f"Noise floor {outcome.noise_floor:.1%}: the frozen loop over itself in the same"
+            " launches. Launches: now / baseline."
         )
     return [*notes, *outcome.not_compared]
 
