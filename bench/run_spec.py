@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from bench.contender_label import label_text
@@ -57,10 +57,10 @@ class RunSpec:
     def to_json(self) -> str:
         """Full configuration, defaults included, and which options are not the defaults."""
         changed = [name for name, _ in self._changed]
-        settings = asdict(self) | {"changed_options": changed}
+        # Where files lie on this machine says nothing elsewhere.
+        start = replace(self.start, folder="") if self.start else None
+        settings = asdict(replace(self, start=start)) | {"changed_options": changed}
         del settings["stored"]
-        if self.start:  # where its files lie says nothing elsewhere
-            del settings["start"]["folder"]
         return json.dumps(settings, sort_keys=True, default=sorted)
 
     @property

@@ -33,7 +33,7 @@ STEPS, BATCH = 20, 8
 CPU = torch.device("cpu")
 
 
-def bench(results: Path, keep: bool = True, **given: Any) -> str:
+def bench(results: Path, keep: Any = True, **given: Any) -> str:
     text = io.StringIO()
     console = Console(file=text, width=200)
     manner = Manner(results, console, checkpointing=Checkpointing(keep=keep))
@@ -47,7 +47,7 @@ def pretrain(results: Path, keep: bool = True, **given: Any) -> None:
     bench(results, keep, **options | given)
 
 
-TUNED: dict[str, Any] = {
+TUNED: Any = {
     "workload": "vit-digits-5-9",
     "methods": "dense,barter,static,rigl",
     "density": "0.3",

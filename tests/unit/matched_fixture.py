@@ -89,7 +89,8 @@ def entrant(
     for seed, values in top1.items():
         run = run_of(run_row(method, density, seed, total_steps=steps))
         n = len(values)
-        cost, done = from_cost + np.arange(n), np.arange(1, n + 1) / n
+        cost = from_cost + np.arange(n, dtype=np.float64)
+        done = np.arange(1, n + 1, dtype=np.float64) / n
         courses.append(Course(run, cost, done, np.maximum.accumulate(np.array(values, float))))
     runs = tuple(course.run for course in courses)
     contender = Contender(setting_of(runs[0]), method, density, variant, valid, runs)
