@@ -15,6 +15,8 @@ def test_names_in_order() -> None:
     assert list(WORKLOADS) == [
         "vit-digits",
         "cct-digits",
+        "vit-digits-0-4",
+        "vit-digits-5-9",
         "cct-cifar100",
         "vit-tiny-imagenet",
         "vit-cifar100-finetune",
@@ -51,7 +53,7 @@ def test_summaries_are_single_lines_and_say_what_is_synthetic() -> None:
 
 def test_only_the_digits_scale_their_transfers() -> None:
     scaled = {name for name, w in WORKLOADS.items() if w.transfer_multiplier != 1}
-    assert scaled == {"vit-digits", "cct-digits"}
+    assert scaled == {name for name in WORKLOADS if "digits" in name}
 
 
 @pytest.mark.parametrize("name", ["vit-digits", "cct-digits"])

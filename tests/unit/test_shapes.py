@@ -84,6 +84,8 @@ def test_tokens_of_the_workloads() -> None:
     assert tokens == {
         "vit-digits": 17,
         "cct-digits": 64,
+        "vit-digits-0-4": 17,
+        "vit-digits-5-9": 17,
         "cct-cifar100": 256,
         "vit-tiny-imagenet": 65,
         "vit-cifar100-finetune": 65,
