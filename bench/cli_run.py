@@ -92,6 +92,9 @@ def run(
     keep_checkpoints: Annotated[
         bool, typer.Option("--keep-checkpoints", help="the final and the selected one of each run")
     ] = False,
+    jobs: Annotated[
+        int, typer.Option(help="runs at once, for accuracy: they disturb each other's times")
+    ] = 1,
     results: Results = DEFAULT_RESULTS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="list the runs, run nothing")] = False,
 ) -> None:
@@ -136,6 +139,7 @@ def run(
         effort,
         Place(data_dir, data_loaders),
         Checkpointing(checkpoint_every, keep_checkpoints),
+        jobs,
     )
     if experiment is None and scale is None:
         raise typer.Exit(run_command(file, given, manner))

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich import progress as bars
 from rich.console import Console
@@ -77,47 +78,65 @@ def _goes_on(done_before: int) -> str:
 
 
 class LiveDisplay:
-    """Two bars: all optimizer steps of the study, and those of the current run."""
+    """A bar for all optimizer steps of the study, and one for each run that is under way."""
 
     def __init__(self, console: Console) -> None:
         self._bars = make_bars(console, "steps", TextColumn("left"), TimeRemainingColumn())
         self._study: TaskID
-        self._run: TaskID
-        self._runs: Sequence[RunSpec] = ()
-        self._ended = 0
-        self._steps_before = 0
+        self._runs: dict[str, TaskID] = {}
+        self._to_do = self._started = self._steps_ended = 0
+        self._steps: dict[str, int] = {}
 
     def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
-        self._runs = runs
+        self._to_do = len(runs)
         if finished:
             self._bars.console.print(f"{count(finished, 'finished run')} kept")
         total = sum(spec.total_steps for spec in runs)
-        self._study = self._bars.add_task("study", total=total, state=f"run 0 of {len(runs)}")
-        self._run = self._bars.add_task("", total=None, state="")
+        self._study = self._bars.add_task("study", total=total, state=f"run 0 of {self._to_do}")
         self._bars.start()
 
     def run_started(self, spec: RunSpec, done_before: int) -> None:
         if done_before:
             self._bars.console.print(f"{spec.title}: {_goes_on(done_before)}", highlight=False)
-        self._bars.reset(
-            self._run, description=spec.title, total=spec.total_steps, state="starting"
+        self._started += 1
+        self._runs[spec.run_id] = self._bars.add_task(
+            spec.title, total=spec.total_steps, state="starting"
         )
-        state = f"run {self._ended + 1} of {len(self._runs)}"
-        self._bars.update(self._study, state=state)
+        self._bars.update(self._study, state=f"run {self._started} of {self._to_do}")
 
-    def run_progress(self, progress: Progress) -> None:
-        self._bars.update(self._run, completed=progress.step, state=_state(progress))
-        self._bars.update(self._study, completed=self._steps_before + progress.step)
+    def run_progress(self, spec: RunSpec, progress: Progress) -> None:
+        task = self._runs[spec.run_id]
+        self._bars.update(task, completed=progress.step, state=_state(progress))
+        self._steps[spec.run_id] = progress.step
+        self._show_study()
 
     def run_ended(self, spec: RunSpec, row: Row) -> None:
-        self._ended += 1
-        self._steps_before += spec.total_steps
-        self._bars.update(self._run, completed=spec.total_steps)
-        self._bars.update(self._study, completed=self._steps_before)
+        self._bars.remove_task(self._runs.pop(spec.run_id))
+        self._steps.pop(spec.run_id, None)
+        self._steps_ended += spec.total_steps
+        self._show_study()
         self._bars.console.print(outcome_line(spec, row), highlight=False)
 
     def end(self) -> None:
         self._bars.stop()
+
+    def _show_study(self) -> None:
+        completed = self._steps_ended + sum(self._steps.values())
+        self._bars.update(self._study, completed=completed)
+
+
+@dataclass
+class _Under:
+    """A run that is under way."""
+
+    number: int
+    steps_before: int
+    began_at: float
+    said_at: float
+
+    def left(self, progress: Progress) -> str:
+        per_step_s = (time.monotonic() - self.began_at) / max(1, progress.step - self.steps_before)
+        return duration(per_step_s * (progress.total_steps - progress.step))
 
 
 class PlainDisplay:
@@ -125,39 +144,35 @@ class PlainDisplay:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._runs: Sequence[RunSpec] = ()
-        self._number = 0
-        self._said_at = self._began = 0.0
-        self._steps_at_start = 0
+        self._to_do = 0
+        self._started = 0
+        self._runs: dict[str, _Under] = {}
 
-    def _say(self, text: str) -> None:
-        prefix = f"[{self._number}/{len(self._runs)}] " if self._number else ""
+    def _say(self, text: str, number: int = 0) -> None:
+        prefix = f"[{number}/{self._to_do}] " if number else ""
         self._console.print(prefix + text, highlight=False, markup=False, soft_wrap=True)
 
     def begin(self, runs: Sequence[RunSpec], finished: int) -> None:
-        self._runs = runs
+        self._to_do = len(runs)
         self._say(f"{count(len(runs), 'run')} to do, {count(finished, 'finished run')} kept")
 
     def run_started(self, spec: RunSpec, done_before: int) -> None:
-        self._number += 1
-        self._said_at = self._began = time.monotonic()
-        self._steps_at_start = done_before
+        self._started += 1
+        now = time.monotonic()
+        self._runs[spec.run_id] = _Under(self._started, done_before, began_at=now, said_at=now)
         goes_on = f", {_goes_on(done_before)}" if done_before else ""
-        self._say(f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}{goes_on}")
+        text = f"{spec.workload}: {spec.title}: {count(spec.total_steps, 'step')}{goes_on}"
+        self._say(text, self._started)
 
-    def run_progress(self, progress: Progress) -> None:
-        if time.monotonic() - self._said_at >= _PLAIN_INTERVAL_S:
-            self._said_at = time.monotonic()
+    def run_progress(self, spec: RunSpec, progress: Progress) -> None:
+        run = self._runs[spec.run_id]
+        if time.monotonic() - run.said_at >= _PLAIN_INTERVAL_S:
+            run.said_at = time.monotonic()
             text = f"step {progress.step} of {progress.total_steps}, {_state(progress)}"
-            self._say(f"{text}, {self._left(progress)} left of this run")
-
-    def _left(self, progress: Progress) -> str:
-        done = progress.step - self._steps_at_start
-        per_step_s = (time.monotonic() - self._began) / max(1, done)
-        return duration(per_step_s * (progress.total_steps - progress.step))
+            self._say(f"{text}, {run.left(progress)} left of this run", run.number)
 
     def run_ended(self, spec: RunSpec, row: Row) -> None:
-        self._say(outcome_line(spec, row))
+        self._say(outcome_line(spec, row), self._runs.pop(spec.run_id).number)
 
     def end(self) -> None:
         pass

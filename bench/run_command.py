@@ -28,7 +28,7 @@ DEFAULT_RESULTS = Path("results")
 
 @dataclass(frozen=True)
 class Manner:
-    """How studies are run. Nothing here changes a result."""
+    """How studies are run. Nothing here changes a result. Raises UsageError for no jobs."""
 
     results: Path
     console: Console
@@ -39,6 +39,12 @@ class Manner:
     place: Place = field(default_factory=Place)
     """Where the data sets are."""
     checkpointing: Checkpointing = field(default_factory=Checkpointing)
+    jobs: int = 1
+    """Runs of mode `train` at once."""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise UsageError(f"--jobs {self.jobs}: at least 1 run at a time it must be")
 
 
 def run_command(file: Path | None, given: Mapping[str, Any], manner: Manner) -> int:
@@ -87,6 +93,8 @@ def run_asked(asked: StudySpec, manner: Manner) -> int:
     for execution in dict.fromkeys(grid.execution for grid in asked.grids):
         refuse_impossible(execution, device)
     efforts = read_effort(manner.effort, asked.mode)
+    if asked.mode == TIME and manner.jobs > 1:
+        raise UsageError(f"--jobs {manner.jobs}: mode time runs one contender at a time")
     spec = replace(asked, device=device.kind, gpu=device.name if device.kind == "cuda" else None)
     store = StudyStore(manner.results, spec.name)
     spec, runs = find_data(spec, manner.place, ConsoleWatch(console))
@@ -105,7 +113,8 @@ def run_asked(asked: StudySpec, manner: Manner) -> int:
             if spec.mode == TIME:
                 return time_command(runs, store, device.index, efforts, console)
             display = Noting(make_display(console), store)
-            outcome = run_study(runs, store, device.index, display, manner.checkpointing)
+            keeping = manner.checkpointing
+            outcome = run_study(runs, store, device.index, display, keeping, manner.jobs)
     except KeyboardInterrupt:
         kept = sum(row["status"] == OK for row in store.finished().values())
         say(console, f"interrupted; {count(kept, 'finished run')} kept, the same call goes on")

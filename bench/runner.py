@@ -1,23 +1,21 @@
-"""Runs a study's runs, each in its own process, one after the other: nothing else may compute
-while a step is timed. This process never loads torch.
+"""Runs a study's runs, each in its own process; by default one after the other: nothing else may
+compute while a step is timed. This process never loads torch.
 """
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bench.checkpoints.files import LAST, CheckpointFolder
 from bench.checkpoints.policy import Checkpointing
-from bench.errors import UsageError
-from bench.processes import STOP_TIMEOUT_S, context, next_message, running, start_server
-from bench.progress import Progress, Refusal
-from bench.run_rows import Row, failed_run, run_identity
+from bench.processes import start_server
+from bench.progress import Progress
+from bench.run_process import RunProcess, with_news
+from bench.run_rows import Row
 from bench.run_spec import RunSpec
 from bench.schema import FAILED, OK
 from bench.store import StudyStore
-
-_Task = tuple[RunSpec, StudyStore, int | None, Checkpointing]
-"""What a run's process is told: the fields of `bench.worker.Task`, which would load torch."""
 
 
 class Display(Protocol):
@@ -25,7 +23,7 @@ class Display(Protocol):
 
     def begin(self, runs: Sequence[RunSpec], finished: int) -> None: ...
     def run_started(self, spec: RunSpec, done_before: int) -> None: ...
-    def run_progress(self, progress: Progress) -> None: ...
+    def run_progress(self, spec: RunSpec, progress: Progress) -> None: ...
     def run_ended(self, spec: RunSpec, row: Row) -> None: ...
     def end(self) -> None: ...
 
@@ -67,63 +65,58 @@ def run_study(
     device_index: int | None,
     display: Display,
     checkpointing: Checkpointing,
+    jobs: int = 1,
 ) -> Outcome:
     """Run what is not finished yet. Every run that was started leaves a row.
 
+    Args:
+        jobs: runs at once. Results do not depend on it, times do: the records of runs that
+            disturbed each other say `foreign_cpu_load` or `foreign_gpu_process`.
+
     Raises:
         UsageError: a run has a checkpoint that cannot be used.
-        KeyboardInterrupt: the run that was going on has been stopped and has left nothing;
-            those before it are recorded.
+        KeyboardInterrupt: the runs that were going on have been stopped and have left nothing;
+            those before them are recorded.
     """
     start_server(runs[0].device if runs else None)
     store.clean_partial()
     pending = pending_runs(runs, store)
-    done_before = [steps_done(spec, store) for spec in pending]
-    rows = []
+    waiting = [(spec, steps_done(spec, store)) for spec in pending]
+    rows: list[Row] = []
     display.begin(pending, len(runs) - len(pending))
-    try:
-        for spec, done in zip(pending, done_before, strict=True):
-            display.run_started(spec, done)
-            row = _run_in_process((spec, store, device_index, checkpointing), display)
-            rows.append(row)
-            display.run_ended(spec, row)
-    finally:
-        display.end()
+    with closing(_Places()) as places:
+        try:
+            while waiting or places.taken:
+                while waiting and len(places.taken) < jobs:
+                    spec, done = waiting.pop(0)
+                    display.run_started(spec, done)
+                    places.taken.append(RunProcess(spec, store, device_index, checkpointing))
+                rows += places.listen(display)
+        finally:
+            display.end()
     return Outcome(tuple(rows), len(runs) - len(pending))
 
 
-def _run_in_process(task: _Task, display: Display) -> Row:
-    """One run; its row comes from its process, or says how that process died."""
-    spec, store, *_ = task
-    processes = context(spec.device)
-    # Two ways, though nothing is sent to the worker: it sees there when this process is gone.
-    receiver, sender = processes.Pipe(duplex=True)
-    # No daemon: those may not start processes, and beside a GPU a run's batches are made in some.
-    with running(processes.Process(target=_work, args=(task, sender))) as process:
-        sender.close()
-        while True:
-            message = next_message(receiver, process)
-            if message is None:
-                process.join()
-                return _record_death(spec, store, process.exitcode)
-            if isinstance(message, Refusal):
-                raise UsageError(message.reason)
-            if isinstance(message, dict):
-                process.join(STOP_TIMEOUT_S)
-                return message
-            display.run_progress(message)
+class _Places:
+    """The runs that are under way."""
 
+    def __init__(self) -> None:
+        self.taken: list[RunProcess] = []
 
-def _record_death(spec: RunSpec, store: StudyStore, exit_code: int | None) -> Row:
-    reason = f"its process died (exit code {exit_code})"
-    if exit_code == -9:
-        reason += "; killed, perhaps for lack of memory"
-    row = failed_run(run_identity(spec, store.study), reason)
-    store.write_run(spec.run_id, {"runs": [row]})
-    return row
+    def listen(self, display: Display) -> list[Row]:
+        """Pass on one message of each that has one; rows of those that have ended."""
+        rows = []
+        for process in with_news(self.taken):
+            message = process.hear()
+            if isinstance(message, Progress):
+                display.run_progress(process.spec, message)
+                continue
+            self.taken.remove(process)
+            process.close()
+            rows.append(message)
+            display.run_ended(process.spec, message)
+        return rows
 
-
-def _work(task: _Task, sender: Any) -> None:
-    from bench.worker import Task, work  # loads torch: only ever in the run's own process
-
-    work(Task(*task), sender)
+    def close(self) -> None:
+        for process in self.taken:
+            process.close()

@@ -69,9 +69,9 @@ def states_of(store: StudyStore) -> list[State]:
     """Every run that the study asks for. Raises UsageError as `status_command`."""
     spec = recorded(store)
     rows, incomplete = store.finished(), set(store.incomplete())
-    note = running_note(store) if holder(store.folder) else {}
+    notes = running_note(store) if holder(store.folder) else {}
     runs = planned_starts(spec, spec.runs(), store.root)
-    return [_state(run, store, rows, incomplete, note) for run in runs]
+    return [_state(run, store, rows, incomplete, notes) for run in runs]
 
 
 def _state(
@@ -79,10 +79,10 @@ def _state(
     store: StudyStore,
     rows: Mapping[str, Mapping[str, Any]],
     incomplete: set[str],
-    note: Mapping[str, Any],
+    notes: Mapping[str, Mapping[str, Any]],
 ) -> State:
     row = rows.get(run.run_id)
-    if note.get("run_id") == run.run_id:
+    if note := notes.get(run.run_id):
         return State(run, RUNNING, note.get("step", 0), _going_on(note))
     if row is None or run.run_id in incomplete:
         done = _kept_steps(run, store)

@@ -69,7 +69,8 @@ class _Experiment:
         effort = read_effort(manner.effort)
         device = resolve(self._over.get("device", "auto"), self._over.get("gpu"))
         kind = {"device": device.kind, "gpu": device.name if device.kind == "cuda" else None}
-        show([self._planned(s, kind) for s in self._stages], effort, device.index, manner.console)
+        planned = [self._planned(stage, kind) for stage in self._stages]
+        show(planned, effort, device.index, manner.jobs, manner.console)
         if manner.dry_run:
             say(manner.console, "nothing was run")
             return 0
@@ -90,6 +91,7 @@ class _Experiment:
             manner,
             checkpointing=replace(manner.checkpointing, keep=keep),
             effort=manner.effort if stage.mode == TIME else {},
+            jobs=1 if stage.mode == TIME else manner.jobs,
         )
         store = StudyStore(manner.results, self._name(stage.name))
         try:

@@ -38,9 +38,13 @@ class Planned:
 
 
 def show(
-    planned: Sequence[Planned], effort: Effort, device_index: int | None, console: Console
+    planned: Sequence[Planned],
+    effort: Effort,
+    device_index: int | None,
+    jobs: int,
+    console: Console,
 ) -> None:
-    """Print the list and its sum."""
+    """Print the list and its sum; runs of mode `train` go `jobs` at once."""
     seconds = _seconds_per_step(planned, device_index)
     table = Table(title="Runs", title_justify="left", box=box.SIMPLE)
     for name in ("stage", "workload", "method", "density"):
@@ -51,14 +55,15 @@ def show(
     for plan in planned:
         for cells, spent in _rows(plan, seconds, effort):
             table.add_row(*cells)
-            total += spent
+            total += spent / (1 if plan.stage.mode == TIME else jobs)
     print_whole(table, console)
     todo = sum(len(plan.pending) for plan in planned)
     everything = sum(len(plan.runs) for plan in planned)
     unknown = "" if isfinite(total) else ", of those whose steps could be timed"
+    more = f"{unknown}, {jobs} at once" if jobs > 1 else unknown
     say(
         console,
-        f"{count(todo, 'run')} to do of {everything:,}, about {total / 60:.0f} minutes{unknown}"
+        f"{count(todo, 'run')} to do of {everything:,}, about {total / 60:.0f} minutes{more}"
         f" (steps as timed here beforehand, and {OVERHEAD_S:g} s for the rest of a run)",
     )
 

@@ -37,7 +37,7 @@ SMALL = Scale(
     seeds=(0, 1, 2, 3, 4),
     few_seeds=(0, 1),
     finetune_seeds=(0, 1, 2),
-    search_seeds=(100, 101),
+    search_seeds=(100,),
     settings_batch=None,
 )
 FULL = Scale(
