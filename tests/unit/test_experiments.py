@@ -50,7 +50,7 @@ def test_main_has_all_methods_densities_and_seeds() -> None:
         budgets[run.workload, run.method] = budgets.get((run.workload, run.method), 0) + 1
         rates.setdefault(run.workload, set()).add(run.recipe.learning_rate)
         assert run.seed not in {r.seed for r in main.runs()}, "no result uses a searched seed"
-    assert set(budgets.values()) == {6}, "the same budget for every method"
+    assert set(budgets.values()) == {3}, "the same budget for every method"
     assert all(len(tried) == 3 for tried in rates.values())
 
 
