@@ -3,7 +3,7 @@
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from rich.console import Console
@@ -26,7 +26,7 @@ from bench.study_file import study_spec
 class Fake:
     """A run in three messages: its progress twice, then its row."""
 
-    open: list["Fake"] = []
+    open: ClassVar[list["Fake"]] = []
     most = 0
 
     def __init__(self, spec: RunSpec, *_: Any) -> None:
