@@ -167,9 +167,11 @@ def _changed(run: Run) -> str:
 
 
 def _setting_text(key: str, value: str) -> str:
-    """`interval=4`: a method's own hyperparameter needs no prefix, a whole number no `.0`."""
+    """`interval=4`: a method's own hyperparameter and the recipe's need no prefix, a whole number no
+    `.0`, a product of decimals not its last digits."""
     shown = re.sub(r"^(-?\d+)\.0$", r"\1", value)
-    return f"{key.removeprefix('config.')}={shown}"
+    shown = re.sub(r"^-?\d+\.\d{9,}$", lambda found: f"{float(found[0]):.6g}", shown)
+    return f"{key.removeprefix('config.').removeprefix('recipe.')}={shown}"
 
 
 def _order(contender: Contender) -> tuple[Any, ...]:

@@ -213,15 +213,15 @@ def test_where_changes_do_not_tell_apart_every_difference_is_named(tmp_path: Pat
     contenders = contenders_of(
         tmp_path,
         run_row("rigl", 0.3, 0, config_json=changed({})),
-        run_row("rigl", 0.3, 0, run_id="a", config_json=changed({}, recipe=0.01)),
+        run_row("rigl", 0.3, 0, run_id="a", config_json=changed({}, recipe=0.009000000000000001)),
         run_row("set", 0.3, 0, config_json=changed({})),
         run_row("set", 0.3, 0, run_id="b", config_json=changed({}, interval=50)),
         run_row("snfs", 0.3, 0, config_json=changed({})),
         run_row("snfs", 0.3, 1, run_id="c", config_json=changed({"interval": 100})),
     )
     assert [(c.label, c.seeds) for c in contenders] == [
-        ("rigl [recipe.lr=0.001]", [0]),
-        ("rigl [recipe.lr=0.01]", [0]),
+        ("rigl [lr=0.001]", [0]),
+        ("rigl [lr=0.009]", [0]),
         ("set [interval=100]", [0]),
         ("set [interval=50]", [0]),
         ("snfs", [0, 1]),
