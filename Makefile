@@ -13,7 +13,7 @@ demo: $(VENV)/core.stamp
 	$(BIN)/bench report demo
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
