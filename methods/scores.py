@@ -39,7 +39,7 @@ def score_sums(activation: Tensor, gradient: Tensor, unit_dim: int) -> tuple[Ten
     coordinates = [dim for dim in range(1, product.dim()) if dim != unit_dim]
     size = max(1, product[0].numel() // max(1, product.shape[unit_dim]))
     prune = product.sum(coordinates).abs().sum(0)
-    growth = product.abs().sum([0, *coordinates]) / size
+    growth = product.abs_().sum([0, *coordinates]) / size  # in place: the product is our own
     return prune, growth
 
 

@@ -10,7 +10,7 @@ from timm.layers.attention import Attention
 from timm.layers.drop import DropPath
 from timm.layers.mlp import Mlp
 from timm.layers.weight_init import trunc_normal_
-from torch import Tensor, empty, nn
+from torch import Tensor, channels_last, empty, nn
 
 from bench.workloads.shapes import CctShape
 
@@ -19,7 +19,11 @@ _LINEAR_STD = 0.02
 
 
 class ConvTokenizer(nn.Module):
-    """Images [B, 3, H, W] to tokens [B, N, width]: (convolution, ReLU, max-pool) repeated."""
+    """Images [B, 3, H, W] to tokens [B, N, width]: (convolution, ReLU, max-pool) repeated.
+
+    Channels-last throughout, so that the tokens are contiguous without a copy. Otherwise the whole
+    residual stream inherits a transposed layout, and every norm and product pays for it.
+    """
 
     def __init__(self, shape: CctShape) -> None:
         super().__init__()
@@ -33,6 +37,7 @@ class ConvTokenizer(nn.Module):
         self.layers = nn.Sequential(*layers)
 
     def forward(self, images: Tensor) -> Tensor:
+        images = images.contiguous(memory_format=channels_last)
         return self.layers(images).flatten(2).transpose(1, 2)
 
 

@@ -121,6 +121,26 @@ def test_cct_tokenizer() -> None:
     assert tokens.shape == (1, 256, 256)
 
 
+def test_cct_tokens_are_contiguous_and_the_same_as_in_the_usual_layout() -> None:
+    model = tiny_cct().double()
+    images = torch.randn(2, 3, 8, 8, dtype=torch.float64, requires_grad=True)
+    tokens = model.tokenizer(images)
+    usual = model.tokenizer.layers(images).flatten(2).transpose(1, 2)
+    assert tokens.is_contiguous()
+    assert not usual.is_contiguous()
+    torch.testing.assert_close(tokens, usual, rtol=1e-14, atol=1e-14)
+    seen: list[torch.Tensor] = []
+    for name in ("0.pre_norm", "2.norm1"):
+        module = model.blocks.get_submodule(name)
+        module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    model(images)
+    assert [x.is_contiguous() for x in seen] == [True, True], "the residual stream"
+    (weight,) = model.tokenizer.parameters()
+    (here,) = torch.autograd.grad(tokens.square().sum(), weight)
+    (there,) = torch.autograd.grad(usual.square().sum(), weight)
+    torch.testing.assert_close(here, there, rtol=1e-12, atol=1e-12)
+
+
 def test_cct_biases() -> None:
     names = dict(tiny_cct().blocks[0].named_parameters())
     assert "attn.qkv.bias" not in names
