@@ -167,8 +167,8 @@ def _changed(run: Run) -> str:
 
 
 def _setting_text(key: str, value: str) -> str:
-    """`interval=4`: a method's own hyperparameter and the recipe's need no prefix, a whole number no
-    `.0`, a product of decimals not its last digits."""
+    """`interval=4`: a method's or a recipe's own value needs no prefix, a whole number no `.0`, a
+    product of decimals not its last digits."""
     shown = re.sub(r"^(-?\d+)\.0$", r"\1", value)
     shown = re.sub(r"^-?\d+\.\d{9,}$", lambda found: f"{float(found[0]):.6g}", shown)
     return f"{key.removeprefix('config.').removeprefix('recipe.')}={shown}"
