@@ -21,6 +21,7 @@ from bench.cli_options import (
     Gpu,
     Methods,
     Optimizer,
+    PadChannels,
     Results,
     Steps,
     StudyFile,
@@ -81,6 +82,7 @@ def plan(
     attention: Attention = None,
     optimizer: Optimizer = None,
     threads: Threads = None,
+    pad_channels: PadChannels = None,
     as_json: Annotated[bool, typer.Option("--json", help="print a list of rows")] = False,
 ) -> None:
     """Budgets, transfers, MACs and schedules of a study, without running it."""
@@ -98,6 +100,7 @@ def plan(
         "attention": attention,
         "optimizer": optimizer,
         "threads": threads,
+        "pad_channels": pad_channels,
     }
     plan_command(file, given, as_json, Console())
 

@@ -29,6 +29,9 @@ Compile = Annotated[
 Attention = Annotated[str | None, typer.Option(help="auto, math, flash, efficient or cudnn")]
 Optimizer = Annotated[str | None, typer.Option(help="Adam as fused, foreach or loop")]
 Threads = Annotated[int | None, typer.Option(help="of the CPU, within an operator")]
+PadChannels = Annotated[
+    int | None, typer.Option(help="round physical FFN widths up to multiples of this; 1: exact")
+]
 Results = Annotated[Path, typer.Option(help="folder of all studies")]
 
 DEFAULT_RESULTS = Path("results")

@@ -17,6 +17,7 @@ from bench.cli_options import (
     Gpu,
     Methods,
     Optimizer,
+    PadChannels,
     Results,
     Steps,
     StudyFile,
@@ -45,6 +46,7 @@ def run(
     attention: Attention = None,
     optimizer: Optimizer = None,
     threads: Threads = None,
+    pad_channels: PadChannels = None,
     study: Annotated[str | None, typer.Option(help="name under the results folder")] = None,
     experiment: Annotated[
         str | None,
@@ -120,6 +122,7 @@ def run(
         "attention": attention,
         "optimizer": optimizer,
         "threads": threads,
+        "pad_channels": pad_channels,
         "name": study,
         "mode": mode,
         "data": data,

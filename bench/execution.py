@@ -29,6 +29,8 @@ class Execution:
     """Implementation of Adam: `fused` (where torch has it), `foreach` or `loop`."""
     threads: int | None = None
     """Intra-op threads; None: the workload's own on a CPU, else torch's."""
+    pad_channels: int = 1
+    """Multiple that physical FFN widths are rounded up to, by channels of zeros; 1: exact ones."""
 
     def check(self) -> None:
         """Raise UsageError for a value that no device has."""
@@ -41,6 +43,18 @@ class Execution:
                 raise UsageError(f"--{option} is {value!r}: one of {', '.join(known)} it must be")
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"--threads {self.threads}: a run needs at least 1 thread")
+        if self.pad_channels < 1:
+            raise UsageError(f"--pad-channels {self.pad_channels}: 1 (none) or more it must be")
+
+    def check_for(self, workload: Workload) -> None:
+        """Raise UsageError for what a workload's model cannot have: full-size tensors, of dense
+        and masked contenders, are to be such multiples as they are."""
+        channels = workload.shape.blocks.channels
+        if channels % self.pad_channels:
+            raise UsageError(
+                f"--pad-channels {self.pad_channels}: it must divide the {channels} FFN channels"
+                f" of {workload.name}"
+            )
 
     def on(self, workload: Workload, device: str) -> "Execution":
         """What it comes to on a workload and a kind of device: equal requests become equal."""
@@ -54,7 +68,9 @@ class Execution:
         """For people, what differs from the usual: `autocast bf16, compile on`; may be empty."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         unusual = {name: v for name, v in values.items() if v != getattr(usual, name)}
-        return ", ".join(f"{name} {_text(value)}" for name, value in unusual.items())
+        return ", ".join(
+            f"{name.replace('_', ' ')} {_text(value)}" for name, value in unusual.items()
+        )
 
 
 DEFAULT = Execution()

@@ -46,6 +46,7 @@ COLUMNS = (
     "attention",
     "optimizer",
     "threads",
+    "pad_channels",
 )
 """Keys of every row, in order."""
 

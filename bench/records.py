@@ -36,7 +36,7 @@ def finished_run(identity: Row, training: Training) -> dict[str, list[Row]]:
 
 
 def step_rows(training: Training) -> list[Row]:
-    rows = []
+    rows, method = [], training.session.method
     for number, record in enumerate(training.steps, start=1):
         assert record.times is not None, "a step was never read from the clock"
         account = training.accounts[record.kind]
@@ -55,6 +55,7 @@ def step_rows(training: Training) -> list[Row]:
                 "learning_rate": record.learning_rate,
                 "heads_per_layer": list(topology.heads_per_layer),
                 "channels_per_layer": list(topology.channels_per_layer),
+                "padded_channels_per_layer": list(method.padded_channels(topology)),
                 "training_macs": account.macs.training,
                 "ideal_training_macs": ideal_step_macs(
                     training.session.spec, topology, record.active_parameters, record.flags

@@ -41,6 +41,7 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "compile": spec.execution.compile,
         "attention": spec.execution.attention,
         "optimizer": spec.execution.optimizer,
+        "pad_channels": spec.execution.pad_channels,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -38,6 +38,7 @@ EXECUTION_DEFAULTS = {
     "compile": False,
     "attention": "auto",
     "optimizer": "fused",
+    "pad_channels": 1,
 }
 """Columns of how a run was executed, and what null means there: older records lack them."""
 
@@ -95,6 +96,7 @@ RUNS = (
     Column("compile", _BOOL, "whether torch.compile compiled the model; null: no"),
     Column("attention", _TEXT, "attention backend that was asked for; null: auto"),
     Column("optimizer", _TEXT, "implementation of Adam: fused, foreach, loop; null: fused"),
+    Column("pad_channels", _INT, "multiple of physical FFN widths (compact tensors); null: 1"),
     Column("recompiles", _INT, "graphs compiled after the first step; null: unknown"),
     Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
     Column("started_at", _TEXT, "UTC, ISO 8601"),
@@ -159,6 +161,7 @@ STEPS = (
     Column("learning_rate", _REAL, "learning rate of this step"),
     Column("heads_per_layer", _WIDTHS, "active heads during this step's forward pass"),
     Column("channels_per_layer", _WIDTHS, "active FFN channels, likewise"),
+    Column("padded_channels_per_layer", _WIDTHS, "channels of zeros in the tensors beside those"),
     Column("training_macs", _INT, "forward plus backward multiply-accumulates of the minibatch"),
     Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("peak_allocated_bytes", _INT, "peak of this step"),
@@ -212,6 +215,7 @@ SEGMENTS = (
     Column("window_steps", _INT, "steps of one update window; null for single steps"),
     Column("base", _TEXTS, "per step of a window, the segment that would stand there without it"),
     Column("final_widths", _BOOL, "whether timed at the topology after the last update"),
+    Column("padded_channels_per_layer", _WIDTHS, "channels of zeros in its tensors; null: unknown"),
     Column("training_macs", _INT, "forward plus backward of one step; of windows, of the update's"),
     Column("ideal_training_macs", _INT, "the same, were nothing inactive computed"),
     Column("dispatched_operators", _INT, "ATen operators of that step"),

@@ -123,6 +123,7 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
         spec.steps_before or spec.total_steps,
         spec.seed,
         workload.steps_per_epoch(spec.batch_size),
+        spec.execution.pad_channels,
     )
     method.attach(model, optimizer, context)
     if spec.dataset and not spec.stored:  # never other images under that name

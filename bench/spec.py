@@ -121,6 +121,7 @@ class StudySpec:
                     " to time, e.g. --steps 20"
                 )
             for grid in self.grids:
+                grid.execution.check_for(workload)
                 for contender in grid.contenders:
                     self.config(contender, workload)  # inline and table options together
                 sparse = any(contender.method.sparse for contender in grid.contenders)

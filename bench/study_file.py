@@ -111,6 +111,7 @@ EXECUTION_KEYS = {
     "attention": Key("attention", _word),
     "optimizer": Key("optimizer", _word),
     "threads": Key("threads", _integer),
+    "pad_channels": Key("pad_channels", _integer),
 }
 
 GRID_KEYS = EXECUTION_KEYS | {

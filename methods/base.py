@@ -99,9 +99,19 @@ class MethodContext:
     seed: int
     steps_per_epoch: int | None = None
     """For methods that count in epochs; None where there are none."""
+    pad_channels: int = 1
+    """Multiple that physical FFN widths are rounded up to by zero channels; divides the dense
+    model's, so that full-size tensors have none."""
     process_group: Any = None
     """torch.distributed group over which scores must agree; None in a single process. Each
     rank's loss is then the mean of its own samples, as DistributedDataParallel expects."""
+
+    def __post_init__(self) -> None:
+        if self.pad_channels < 1 or self.shape.channels % self.pad_channels:
+            raise ValueError(
+                f"pad_channels is {self.pad_channels}: it must divide the dense model's"
+                f" {self.shape.channels} channels"
+            )
 
 
 class SparseMethod(ABC):
@@ -139,7 +149,7 @@ class SparseMethod(ABC):
                 not those that `context.shape` describes.
         """
         self.model, self.optimizer, self.context = model, optimizer, context
-        self.head_layers, self.channel_layers = find_layers(model)
+        self.head_layers, self.channel_layers = find_layers(model, context.pad_channels)
         shape = context.shape
         dense = Topology((shape.heads,) * shape.layers, (shape.channels,) * shape.layers)
         if self.topology() != dense:
@@ -187,6 +197,10 @@ class SparseMethod(ABC):
     def allowed_parameters(self) -> int:
         """Active parameters that the method's own rule makes of the density, whole model."""
         return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def padded_channels(self, topology: Topology) -> tuple[int, ...]:
+        """Zero channels per layer that the tensors hold at `topology` beside its channels."""
+        return (0,) * len(topology.channels_per_layer)
 
     def masks(self) -> Mapping[str, Tensor]:
         """Qualified name -> bool mask (True is active) of every parameter that holds entries which

@@ -5,12 +5,14 @@ synchronises with the host: positions are host integers, values never leave the 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from methods.optimizer_state import check_state, replace_parameter
+from methods.padding import active_part, padded
 from methods.units import UnitLayer, UnitSlice, set_width
 
 Replaced = dict[str, tuple[nn.Parameter, nn.Parameter]]
@@ -120,19 +122,23 @@ def rebuild(
     new_parameter: Callable[[UnitSlice, Tensor], Tensor],
     new_state: Callable[[UnitSlice, Tensor], Tensor],
 ) -> Replaced:
-    """Replace every Parameter that holds the layer's units.
+    """Replace every Parameter that holds the layer's units; the functions see no padding.
 
     New Parameters, rather than new data in the old ones: gradient, hooks and the autograd node
     of the old shape go with the old object. Each keeps its name in the module, its place in the
     optimizer's groups, and whether it is trained.
     """
-    cuts = list(layer.cuts())
+    cuts, before, capacity = list(layer.cuts()), layer.width, layer.capacity(width)
+
+    def remap(new: Callable[[UnitSlice, Tensor], Tensor], cut: UnitSlice, tensor: Tensor) -> Tensor:
+        return padded(new(cut, active_part(tensor, cut, before)), cut, capacity)
+
     check_state(optimizer, (parameter for _, parameter in cuts))
     replaced: Replaced = {}
     for cut, old in cuts:
-        data = new_parameter(cut, old.detach()).contiguous()
+        data = remap(new_parameter, cut, old.detach()).contiguous()
         new = nn.Parameter(data, requires_grad=old.requires_grad)
-        replace_parameter(optimizer, old, new, lambda state, cut=cut: new_state(cut, state))
+        replace_parameter(optimizer, old, new, partial(remap, new_state, cut))
         owner, _, attribute = cut.parameter.rpartition(".")
         setattr(layer.module.get_submodule(owner), attribute, new)
         replaced[f"{layer.name}.{cut.parameter}"] = (old, new)

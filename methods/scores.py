@@ -113,7 +113,9 @@ class ScoreCollector:
             sums = self._score_sums(
                 activation.reshape(per_unit), gradient.reshape(per_unit), activation.dim() - 1
             )
-            self.sums[:, self._spans[layer]] += torch.stack(sums)
+            span = self._spans[layer]
+            units = span.stop - span.start  # what stands behind them is padding
+            self.sums[:, span] += torch.stack(sums)[:, :units]
         self._samples[layer] += activation.shape[0]
 
     def take(self, loss_scale: float | Tensor = 1.0, process_group: Any = None) -> Tensor | None:

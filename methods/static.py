@@ -10,15 +10,17 @@ from torch import nn
 from torch.optim import Optimizer
 
 from methods.allocation import initial_units
-from methods.base import MethodContext, SparseMethod
+from methods.base import MethodContext, SparseMethod, Topology
 from methods.budget import UnitBudget, spread, unit_budget
 from methods.compact import keep_in_layer, resize_layer
 from methods.config import CompactConfig, Config
-from methods.units import UnitLayer
+from methods.padding import padding_entries, strip_padding
+from methods.units import UnitLayer, find_layers
 
 
 class CompactMethod(SparseMethod, ABC):
-    """A method whose tensors have exactly the shape of the active units."""
+    """A method whose tensors have the shape of the active units: exactly, or rounded up by zero
+    channels where the context asks for it."""
 
     config_type: ClassVar[type[Config]] = CompactConfig
     config: CompactConfig
@@ -30,6 +32,13 @@ class CompactMethod(SparseMethod, ABC):
         budget = unit_budget(shape, context.density)
         self._allocate(self.head_layers, spread(budget.heads, shape.layers))
         self._allocate(self.channel_layers, spread(budget.channels, shape.layers))
+
+    def active_parameters(self) -> int:
+        return super().active_parameters() - padding_entries(self.channel_layers)
+
+    def padded_channels(self, topology: Topology) -> tuple[int, ...]:
+        widths = zip(self.channel_layers, topology.channels_per_layer, strict=True)
+        return tuple(layer.capacity(width) - width for layer, width in widths)
 
     def allowed_parameters(self) -> int:
         shape = self.context.shape
@@ -65,6 +74,11 @@ class CompactMethod(SparseMethod, ABC):
             for layer, width in zip(layers, state[key], strict=True):
                 if layer.width != width:
                     resize_layer(layer, self.optimizer, width)
+
+    def export(self, model: nn.Module) -> nn.Module:
+        exported = super().export(model)
+        strip_padding(find_layers(exported)[1])
+        return exported
 
 
 class Static(CompactMethod):

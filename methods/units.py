@@ -61,12 +61,26 @@ class UnitLayer:
     """Name of the linear map that reads the unit activations (`proj`, `fc2`)."""
     unit_size: int
     """Features of one unit in the consumer's input: head_dim, or 1."""
+    multiple: int = 1
+    """What physical widths are rounded up to; the units beyond `width` are padding."""
 
     @property
     def width(self) -> int:
-        """Units that the tensors hold now."""
-        consumer = cast(nn.Linear, self.module.get_submodule(self.consumer))
-        return consumer.weight.shape[1] // self.unit_size
+        """Units of the layer now, padding apart."""
+        return self._reader.in_features // self.unit_size
+
+    @property
+    def physical_width(self) -> int:
+        """Units that the tensors hold now, padding included."""
+        return self._reader.weight.shape[1] // self.unit_size
+
+    def capacity(self, width: int) -> int:
+        """Units that tensors hold for `width` of them."""
+        return width + -width % self.multiple
+
+    @property
+    def _reader(self) -> nn.Linear:
+        return cast(nn.Linear, self.module.get_submodule(self.consumer))
 
     def cuts(self) -> Iterator[tuple[UnitSlice, nn.Parameter]]:
         """The layer's slices with the parameters that they cut."""
@@ -85,19 +99,25 @@ class HeadlessAttention(Attention):
         return self.proj_drop(self.proj(x[..., :0]))
 
 
-def find_layers(model: nn.Module) -> tuple[tuple[UnitLayer, ...], tuple[UnitLayer, ...]]:
+def find_layers(
+    model: nn.Module, pad_channels: int = 1
+) -> tuple[tuple[UnitLayer, ...], tuple[UnitLayer, ...]]:
     """Head layers and channel layers of every transformer block, in order of depth.
+
+    Args:
+        pad_channels: multiple that physical FFN widths are rounded up to when they change.
 
     Raises:
         UnsupportedModelError: no block with timm's `Attention` and `Mlp`, or one whose
-            attention is gated or normalised before its projection, or whose FFN is.
+            attention is gated or normalised before its projection, or whose FFN is; or padding
+            for an activation that does not map zero to zero.
     """
     heads, channels = [], []
     for name, block in model.named_modules():
         attention, ffn = getattr(block, "attn", None), getattr(block, "mlp", None)
         if isinstance(attention, Attention) and isinstance(ffn, Mlp):
             heads.append(_head_layer(f"{name}.attn".lstrip("."), attention))
-            channels.append(_channel_layer(f"{name}.mlp".lstrip("."), ffn))
+            channels.append(_channel_layer(f"{name}.mlp".lstrip("."), ffn, pad_channels))
     if not heads:
         raise UnsupportedModelError(
             f"{type(model).__name__} has no block with timm's Attention as .attn and Mlp as .mlp"
@@ -106,7 +126,7 @@ def find_layers(model: nn.Module) -> tuple[tuple[UnitLayer, ...], tuple[UnitLaye
 
 
 def set_width(layer: UnitLayer, width: int) -> None:
-    """Tell the layer's modules that their tensors now hold `width` units."""
+    """Tell the layer's modules that their tensors now hold `width` units (and their padding)."""
     features = width * layer.unit_size
     cast(nn.Linear, layer.module.get_submodule(layer.consumer)).in_features = features
     if layer.unit_type == HEAD:
@@ -132,13 +152,15 @@ def _head_layer(name: str, attention: Attention) -> UnitLayer:
     return UnitLayer(HEAD, name, attention, tuple(slices), consumer="proj", unit_size=size)
 
 
-def _channel_layer(name: str, ffn: Mlp) -> UnitLayer:
+def _channel_layer(name: str, ffn: Mlp, multiple: int) -> UnitLayer:
     if not isinstance(ffn.norm, nn.Identity) or not isinstance(ffn.fc1, nn.Linear):
         raise UnsupportedModelError(f"{name}: normalised or convolutional FFN")
+    if multiple > 1 and ffn.act(ffn.fc1.weight.new_zeros(1)).item():
+        raise UnsupportedModelError(f"{name}: its activation of zero is not zero: no padding")
     slices = [
         UnitSlice("fc1.weight", dim=0, blocks=1, size=1, is_output=False),
         UnitSlice("fc2.weight", dim=1, blocks=1, size=1, is_output=True),
     ]
     if ffn.fc1.bias is not None:
         slices.insert(1, UnitSlice("fc1.bias", dim=0, blocks=1, size=1, is_output=False))
-    return UnitLayer(CHANNEL, name, ffn, tuple(slices), consumer="fc2", unit_size=1)
+    return UnitLayer(CHANNEL, name, ffn, tuple(slices), "fc2", unit_size=1, multiple=multiple)

@@ -64,6 +64,7 @@ def executed(setting: Setting) -> list[str]:
         "compile": "compiled",
         "attention": f"attention {setting['attention']}",
         "optimizer": f"Adam {setting['optimizer']}",
+        "pad_channels": f"FFN widths padded to multiples of {setting['pad_channels']}",
     }
     return [words[c] for c, usual in EXECUTION_DEFAULTS.items() if setting[c] != usual]
 

@@ -23,6 +23,8 @@ class SegmentCost:
     part: Segment
     account: StepAccount
     ideal_training_macs: int
+    padded_channels_per_layer: tuple[int, ...]
+    """During the step's forward pass."""
     active_parameters: int
     """After the step."""
     peak_allocated_bytes: int
@@ -39,6 +41,7 @@ class SegmentCost:
             "window_steps": part.length if part.is_window else None,
             "base": list(part.base),
             "final_widths": part.final_widths,
+            "padded_channels_per_layer": list(self.padded_channels_per_layer),
             "training_macs": self.account.macs.training,
             "ideal_training_macs": self.ideal_training_macs,
             "dispatched_operators": self.account.operators,
@@ -53,14 +56,14 @@ def segment_cost(replayer: Replayer, part: Segment) -> SegmentCost:
     """Replay one step of the segment under all counters, and on CUDA once more under none."""
     session, step = replayer.session, replayer.prepare(part)
     method = session.method
-    ideal = ideal_step_macs(
-        session.spec, method.topology(), method.active_parameters(), method.flags(step)
-    )
+    topology = method.topology()
+    padded = method.padded_channels(topology)
+    ideal = ideal_step_macs(session.spec, topology, method.active_parameters(), method.flags(step))
     account = account_step(session, step)
     active = method.active_parameters()
     cuda = session.device.type == "cuda"
     peak = _allocator_peak(replayer, part) if cuda else (account.peak_allocated_bytes, None)
-    return SegmentCost(part, account, ideal, active, *peak)
+    return SegmentCost(part, account, ideal, padded, active, *peak)
 
 
 def run_costs(spec: RunSpec, costs: Sequence[SegmentCost]) -> Row:

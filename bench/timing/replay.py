@@ -10,6 +10,7 @@ from bench.session import Session
 from bench.snapshot import Snapshot
 from bench.timing.bare_loop import BareLoop
 from bench.timing.segments import Segment, segments
+from methods.padding import clear_padding
 
 REWARM_STEPS = 2
 """Unscored steps before scored ones: another contender has used the caches meanwhile."""
@@ -104,6 +105,7 @@ class Replayer:
             for parameter in self.session.model.parameters():
                 if not parameter.any():
                     parameter.normal_(std=0.02)
+        clear_padding(self.session.method.channel_layers)
         self._step(1)
         self._clock.read()
         return Snapshot.take(self.session)

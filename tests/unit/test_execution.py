@@ -19,6 +19,7 @@ CHANGES = (
     {"attention": "math"},
     {"optimizer": "loop"},
     {"threads": 2},
+    {"pad_channels": 16},
 )
 
 
@@ -76,6 +77,7 @@ def test_a_study_may_hold_grids_of_several_executions(tmp_path: Path) -> None:
         ({"attention": "xformers"}, "--attention is 'xformers': one of auto, math, flash"),
         ({"optimizer": "adam"}, "--optimizer is 'adam': one of fused, foreach, loop"),
         ({"threads": 0}, "--threads 0: a run needs at least 1 thread"),
+        ({"pad_channels": 0}, "--pad-channels 0: 1 \\(none\\) or more it must be"),
     ],
 )
 def test_unknown_values_are_refused(wrong: dict, message: str) -> None:
@@ -83,7 +85,15 @@ def test_unknown_values_are_refused(wrong: dict, message: str) -> None:
         Execution(**wrong).check()
 
 
+def test_padding_divides_the_widths_of_full_size_tensors() -> None:
+    given = {"workload": "vit-digits", "steps": 10, "pad_channels": 16}
+    assert study_spec(None, given).grids[0].execution == Execution(pad_channels=16)
+    with pytest.raises(UsageError, match="--pad-channels 24: it must divide the 128 FFN channels"):
+        study_spec(None, given | {"pad_channels": 24})
+
+
 def test_a_run_says_what_is_unusual_about_it() -> None:
     assert run().title == "dense, seed 0"
     assert run(compile=True, threads=2).title == "dense, seed 0 (compile on, threads 2)"
+    assert run(pad_channels=16).title == "dense, seed 0 (pad channels 16)"
     assert Execution(tf32=False, attention="math").beside(DEFAULT) == "tf32 off, attention math"

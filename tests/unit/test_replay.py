@@ -23,8 +23,9 @@ from bench.train import Training
 CPU = torch.device("cpu")
 
 
-def session(method: str, steps: int = 60) -> Session:
+def session(method: str, steps: int = 60, **more: Any) -> Session:
     given = {"methods": method, "density": "0.5", "steps": steps, "batch_size": 4, "seeds": "0"}
+    given |= more
     (spec,) = replace(study_spec(None, given), device="cpu").runs()
     return build_session(spec, CPU)
 
@@ -162,3 +163,31 @@ def test_saved_states_know_what_they_hold() -> None:
     # A copy of the parameters, two of Adam's moments, and one counter for each parameter.
     expected = sum(3 * allocated_bytes(4 * p.numel()) + allocated_bytes(4) for p in parameters)
     assert replayer.saved_bytes == expected
+
+
+def test_padding_is_told_and_stays_zero_wherever_steps_are_replayed() -> None:
+    """At density 0.3 the digits' FFNs have 38 to 39 of 128 channels: 48 in the tensors."""
+    given = {"density": "0.3", "pad_channels": 16}
+    here = session("barter", **given)
+    replayer = Replayer(here, final_state(session("barter", **given)))
+    for part in replayer.segments:
+        replayer.prepare(part)
+        widths = here.method.topology().channels_per_layer
+        for layer, width in zip(here.method.channel_layers, widths, strict=True):
+            assert layer.physical_width == -(-width // 16) * 16
+            fc1 = layer.module.get_parameter("fc1.weight")
+            assert fc1[:width].any(1).all()
+            assert not fc1[width:].any()
+            assert not layer.module.get_parameter("fc2.weight")[:, width:].any()
+    exact = scouted(session("barter", density="0.3").spec, CPU)
+    padded = scouted(here.spec, CPU)
+    assert {tuple(row["padded_channels_per_layer"]) for row in exact.segments} == {(0, 0, 0, 0)}
+    for mine, theirs in zip(padded.segments, exact.segments, strict=True):
+        assert sum(mine["padded_channels_per_layer"]) > 0
+        assert mine["ideal_training_macs"] == theirs["ideal_training_macs"]
+        # A channel costs 3 passes through 2 matrices of width 64, for 17 tokens of 4 images.
+        more = 3 * 2 * 64 * 17 * 4 * sum(mine["padded_channels_per_layer"])
+        assert mine["training_macs"] == theirs["training_macs"] + more
+    for column in ("stored_parameters", "active_parameters", "ideal_training_macs_total"):
+        assert padded.run[column] == exact.run[column]
+    assert padded.run["reason_codes"] == exact.run["reason_codes"] == []
