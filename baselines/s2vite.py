@@ -214,7 +214,7 @@ class AbstractS2vite(SparseMethod):
 
     def state_tensors(self) -> tuple[Tensor, ...]:
         masks = [tensor for mask in self._masks.values() for tensor in mask.tensors()]
-        return (*masks, self._scores.collector.sums)
+        return tuple(masks)
 
     def state_dict(self) -> dict[str, Any]:
         masks = {unit_type: mask.active.clone() for unit_type, mask in self._masks.items()}

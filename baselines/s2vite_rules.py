@@ -26,19 +26,17 @@ class ExchangeRule(Protocol):
         ...
 
 
-def head_score_sums(activation: Tensor, gradient: Tensor, unit_dim: int) -> tuple[Tensor, Tensor]:
-    """sum_b |sum_j a g| (drop) and sum_b sum_j |g| (growth), each [heads].
+def head_token_sums(activation: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """What drop = sum_b |sum_j a g| and growth = sum_b sum_j |g| of heads are made of: sum_t a g
+    and sum_t |g|, each [samples, features].
 
     Args:
-        activation: the heads' outputs before the output projection; dimension 0 is the sample,
-            `unit_dim` the head, all others (tokens, features) are summed over.
+        activation: the heads' outputs before the output projection, [samples, tokens, features].
         gradient: of the loss with respect to `activation`, same shape.
     """
     dtype = torch.promote_types(activation.dtype, torch.float32)
     gradient = gradient.to(dtype)
-    coordinates = [dim for dim in range(1, gradient.dim()) if dim != unit_dim]
-    drop = (activation.to(dtype) * gradient).sum(coordinates).abs().sum(0)
-    return drop, gradient.abs().sum([0, *coordinates])
+    return (activation.to(dtype) * gradient).sum(1), gradient.abs().sum(1)
 
 
 def exchange_count(rate: float, width: int) -> int:

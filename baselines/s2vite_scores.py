@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from baselines.s2vite_rules import head_score_sums
+from baselines.s2vite_rules import head_token_sums
 from methods.schedule import HEAD
 from methods.scores import ScoreCollector
 from methods.unit_masks import UnitMask, masked_cuts, unit_l1
@@ -23,7 +23,7 @@ class UpdateScores:
     """
 
     def __init__(self, heads: Sequence[UnitLayer], channels: Sequence[UnitLayer]) -> None:
-        self.collector = ScoreCollector(heads, head_score_sums)
+        self.collector = ScoreCollector(heads, head_token_sums, mean=False)
         self._channel_layers = tuple(channels)
         self.forget()
 
@@ -65,7 +65,7 @@ class UpdateScores:
         should move nothing either."""
         observed = [self.heads, *self.channel_growth]
         finite = [scores.isfinite().all() for scores in observed if scores is not None]
-        device = self.collector.sums.device
+        device = self.collector.like.device
         return torch.stack(finite).all() if finite else torch.ones((), device=device).bool()
 
 

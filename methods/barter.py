@@ -68,7 +68,7 @@ class _UnitTransfers:
             [maximum] * len(layers),
             cooldown_steps(unit_type, count, t, config.window),
             config.beta,
-            like=self.collector.sums,
+            like=self.collector.like,
         )
 
     def collects(self, step: int) -> bool:
@@ -172,8 +172,7 @@ class AbstractBarter(CompactMethod):
                 units.collector.close()
 
     def state_tensors(self) -> tuple[Tensor, ...]:
-        types = self._types.values()
-        return tuple(t for units in types for t in (units.pool.scores, units.collector.sums))
+        return tuple(units.pool.scores for units in self._types.values())
 
     def state_dict(self) -> dict[str, Any]:
         pools = {name: units.pool.state_dict() for name, units in self._types.items()}

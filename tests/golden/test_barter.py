@@ -182,15 +182,19 @@ def test_tensors(prefix: str) -> None:
         count_case("barter_tensors")
 
 
-@pytest.mark.parametrize(("unit", "unit_dim"), [("channel", 2), ("head", 1)])
-def test_scores(unit: str, unit_dim: int) -> None:
+@pytest.mark.parametrize("unit", ["channel", "head"])
+def test_scores(unit: str) -> None:
     for file in golden_files("barter_tensors"):
         data = dict(np.load(file))
         activation, gradient = (
             torch.tensor(data[f"score.{unit}.{name}"]).double()
             for name in ("activation", "gradient")
         )
-        prune, growth = unit_scores(activation, gradient, unit_dim)
+        unit_size = 1
+        if unit == "head":  # [samples, heads, tokens, head_dim]
+            unit_size = activation.shape[3]
+            activation, gradient = (x.transpose(1, 2).flatten(2) for x in (activation, gradient))
+        prune, growth = unit_scores(activation, gradient, unit_size)
         np.testing.assert_allclose(prune.numpy(), data[f"score.{unit}.prune"], rtol=1e-12)
         np.testing.assert_allclose(growth.numpy(), data[f"score.{unit}.growth"], rtol=1e-12)
         count_case("barter_scores")

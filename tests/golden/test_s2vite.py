@@ -17,11 +17,12 @@ from baselines.s2vite_rules import (
     exchange_channels,
     exchange_count,
     exchange_heads,
-    head_score_sums,
+    head_token_sums,
 )
 from methods.base import MethodContext
 from methods.budget import TransformerShape
 from methods.schedule import CHANNEL, HEAD
+from methods.scores import unit_sums
 from methods.unit_masks import unit_l1
 from tests.golden.conftest import count_case, golden_files
 
@@ -148,7 +149,8 @@ def test_head_scores() -> None:
     for update in updates():
         for block in range(update.depth if update.has_head_outputs else 0):
             outputs, gradients = (update.tensor(block, f"attn_{n}") for n in ("out", "out_grad"))
-            sums = head_score_sums(outputs, gradients, unit_dim=2)
+            features = head_token_sums(outputs.flatten(2), gradients.flatten(2))
+            sums = unit_sums(*features, unit_size=outputs.shape[3], mean=False)
             for total, name in zip(sums, ("head_prune_score", "head_grow_score"), strict=True):
                 official = update.tensor(block, name)
                 torch.testing.assert_close(total / len(outputs), official, rtol=2e-5, atol=1e-9)
@@ -186,8 +188,7 @@ def from_outputs(update: Update, method: S2vite) -> None:
     """Let the method see recorded head outputs and gradients as backward would show them."""
     for block in range(update.depth):
         outputs, gradients = (update.tensor(block, f"attn_{n}") for n in ("out", "out_grad"))
-        head_dim = outputs.shape[-1]
-        method._scores.collector.add(block, [outputs.flatten(2)], head_dim, gradients.flatten(2))
+        method._scores.collector.add(block, [outputs.flatten(2)], gradients.flatten(2))
     method.after_backward(update.step)
 
 

@@ -16,8 +16,9 @@ from baselines.s2vite_rules import (
     exchange_count,
     exchange_excluding_dropped,
     exchange_heads,
-    head_score_sums,
+    head_token_sums,
 )
+from methods.scores import unit_sums
 
 RULES = (exchange_heads, exchange_channels, exchange_excluding_dropped)
 
@@ -42,7 +43,8 @@ def test_head_scores_by_hand() -> None:
     # Two samples, one token, two heads of two features.
     outputs = torch.tensor([[[[1.0, 2.0], [1.0, 1.0]]], [[[3.0, 1.0], [0.0, 0.0]]]])
     gradients = torch.tensor([[[[1.0, -1.0], [0.5, 0.5]]], [[[1.0, 2.0], [-4.0, 1.0]]]])
-    drop, grow = head_score_sums(outputs, gradients, unit_dim=2)
+    features = head_token_sums(outputs.flatten(2), gradients.flatten(2))
+    drop, grow = unit_sums(*features, unit_size=2, mean=False)
     assert drop.tolist() == [1.0 + 5.0, 1.0]
     assert grow.tolist() == [2.0 + 3.0, 1.0 + 5.0]
 

@@ -22,10 +22,13 @@ def test_by_hand() -> None:
     # Two samples, two tokens, two channels. a * g per sample and channel 0: (1, -3) and (2, 2).
     activation = torch.tensor([[[1.0, 1.0], [1.0, 1.0]], [[2.0, 1.0], [1.0, 1.0]]])
     gradient = torch.tensor([[[1.0, 0.0], [-3.0, 1.0]], [[1.0, 0.0], [2.0, -1.0]]])
-    prune, growth = unit_scores(activation, gradient, unit_dim=2)
+    prune, growth = unit_scores(activation, gradient, unit_size=1)
     # d: (|1 - 3| + |2 + 2|) / 2 = 3. s: (1 + 3 + 2 + 2) / (2 * 2) = 2.
     assert prune.tolist() == [3.0, 1.0]
     assert growth.tolist() == [2.0, 0.5]
+    # Both as the features of one head. d: (|-2 + 1| + |4 - 1|) / 2. s: (8 + 2) / (2 * 4).
+    prune, growth = unit_scores(activation, gradient, unit_size=2)
+    assert (prune.tolist(), growth.tolist()) == ([2.0], [1.25])
 
 
 @pytest.fixture(params=["vit", "cct"])
@@ -90,6 +93,21 @@ def test_micro_batches_give_the_whole_minibatchs_score(model: nn.Module) -> None
         backward(model, images[part], targets[part], factor=1 / 3)
     for collector, expected in zip(observed, whole, strict=True):
         torch.testing.assert_close(take(collector), expected, rtol=1e-10, atol=1e-14)
+
+
+def test_layers_that_only_some_samples_reach() -> None:
+    """Stochastic depth may skip a layer in one micro-batch and not in another."""
+    observed = collectors(small_vit())[1]
+    ones = torch.ones(3, 2, 20, dtype=torch.float64)
+    observed.add(0, [ones], ones)  # three samples, layers 0 and 2
+    observed.add(2, [ones], -ones)
+    observed.add(2, [ones[:1]], 4 * ones[:1])  # one more, layers 2 and 3
+    observed.add(3, [ones[:1]], ones[:1])
+    scores = take(observed).unflatten(1, (4, 20))
+    # Of layer 2: three samples of |1 + 1| and one of |4 + 4|; of four samples in all.
+    assert scores[PRUNE, :, 7].tolist() == [3 * 2 / 4, 0, (3 * 2 + 8) / 4, 2 / 4]
+    assert scores[GROWTH, :, 7].tolist() == [3 / 4, 0, (3 + 4) / 4, 1 / 4]
+    assert observed.take() is None
 
 
 def test_gradient_scaler_does_not_matter(model: nn.Module) -> None:
