@@ -6,7 +6,7 @@ import numpy as np
 
 from methods.barter import AbstractBarter
 from methods.chance import numpy_generator
-from methods.selection import ByScore, Candidates, Chooser
+from methods.selection import ByScore, Candidates, Chooser, Units
 
 
 class RandomReceiver(ByScore):
@@ -28,8 +28,8 @@ class RandomDonor(ByScore):
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng
 
-    def donor(self, candidates: Candidates, eligible: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        return eligible[int(self.rng.integers(len(eligible)))]
+    def donor(self, candidates: Candidates, eligible: Units) -> int:
+        return int(self.rng.integers(len(eligible)))
 
 
 class RandomPair(RandomDonor, RandomReceiver):

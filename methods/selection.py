@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Scores = Sequence[NDArray[np.float64]]
 """Per layer, one score per active unit."""
 
+Units = NDArray[np.int64]
+"""[units, 2]: layer and index in it. Thousands, so no list."""
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -51,14 +54,14 @@ class Candidates:
         layers = range(len(self.prune_scores))
         return [layer for layer in layers if 0 < self.width(layer) < self.max_widths[layer]]
 
-    def donors(self, receiver: int) -> list[tuple[int, int]]:
+    def donors(self, receiver: int) -> Units:
         """Units outside the receiver that are free and can be spared, in index order."""
-        return [
-            (layer, int(unit))
-            for layer in range(len(self.prune_scores))
-            if layer != receiver and self.width(layer) > self.min_width
-            for unit in np.flatnonzero(~self.in_cooldown[layer])
-        ]
+        found = [np.empty((0, 2), np.int64)]
+        for layer, protected in enumerate(self.in_cooldown):
+            if layer != receiver and self.width(layer) > self.min_width:
+                units = np.flatnonzero(~protected)
+                found.append(np.column_stack([np.full_like(units, layer), units]))
+        return np.concatenate(found)
 
     def corrected_growth(self, layer: int) -> float:
         """R_l = (n_l0 / n_l) mean_i S_li: growth demand, corrected for units gained so far."""
@@ -76,9 +79,9 @@ class Chooser(ABC):
     def parent(self, candidates: Candidates, receiver: int) -> int: ...
 
     @abstractmethod
-    def donor(
-        self, candidates: Candidates, eligible: Sequence[tuple[int, int]]
-    ) -> tuple[int, int]: ...
+    def donor(self, candidates: Candidates, eligible: Units) -> int:
+        """Its row among the eligible ones."""
+        ...
 
 
 class ByScore(Chooser):
@@ -90,8 +93,11 @@ class ByScore(Chooser):
     def parent(self, candidates: Candidates, receiver: int) -> int:
         return int(np.argmax(candidates.growth_scores[receiver]))
 
-    def donor(self, candidates: Candidates, eligible: Sequence[tuple[int, int]]) -> tuple[int, int]:
-        return min(eligible, key=lambda donor: candidates.prune_scores[donor[0]][donor[1]])
+    def donor(self, candidates: Candidates, eligible: Units) -> int:
+        layers, units = eligible.T
+        starts = np.cumsum([0, *map(len, candidates.prune_scores)])
+        scores = np.concatenate(candidates.prune_scores)[starts[layers] + units]
+        return int(scores.argmin())  # the first of equals
 
 
 def select_transfer(candidates: Candidates, chooser: Chooser) -> Transfer | Skipped:
@@ -101,7 +107,7 @@ def select_transfer(candidates: Candidates, chooser: Chooser) -> Transfer | Skip
         return Skipped("no eligible receiver")
     receiver = chooser.receiver(candidates, receivers)
     donors = candidates.donors(receiver)
-    if not donors:
+    if not len(donors):
         return Skipped("no eligible donor")
-    donor_layer, donor_unit = chooser.donor(candidates, donors)
+    donor_layer, donor_unit = donors[chooser.donor(candidates, donors)].tolist()
     return Transfer(receiver, chooser.parent(candidates, receiver), donor_layer, donor_unit)
