@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from reports.formats import NOTHING
 from reports.statistics import Estimate
 from tests.speed.operators import REST, group_of
 from tests.speed.page import operators_table, page, reached, read
@@ -41,7 +42,7 @@ def test_a_study_holds_every_contender_once_and_executions_apart() -> None:
         (0.56, 0.58, False, "missed"),
         (0.56, 0.58, True, "reached"),
         (0.50, 0.54, True, "missed"),
-        (None, None, False, "–"),
+        (None, None, False, NOTHING),
     ],
 )
 def test_a_goal_is_reached_by_the_whole_interval(
@@ -83,14 +84,14 @@ def test_known_records_make_the_page(tmp_path: Path) -> None:
     assert goals["0.3"][:4] == ["0.308", "0.37", "0.33", "0.500 [0.500, 0.500]"]
     assert goals["0.3"][4].startswith("0.554 [")
     assert goals["0.3"][5:] == ["missed", "+0.246"]
-    assert goals["0.7"] == ["0.704", "0.74", "0.71", "–", "–", "–", "–"]
+    assert goals["0.7"] == ["0.704", "0.74", "0.71", NOTHING, NOTHING, NOTHING, NOTHING]
     moving = {row[0]: row[1:] for row in rows if len(row) == 6}
     # 6 ms over 5 ms, 5.54 over 5; an update 8 / 5.54.
     assert moving["0.3"][:2] == ["+20.0% [+20.0%, +20.0%]", "missed"]
     assert moving["0.3"][2].startswith("+10.8% [")
     assert moving["0.3"][3].startswith("+144.4% [")
     assert moving["0.3"][4] == "2.00% [1.50%, 2.50%], n = 3"
-    assert moving["0.5"][4] == "–"
+    assert moving["0.5"][4] == NOTHING
     assert "launches / rounds (in all), of every contender 5 / 15" in text
     assert "* Not recorded: 2 threads." in text
     assert "* Not recorded: 1 thread." not in text
