@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from bench.reason_codes import FOREIGN_CPU_LOAD, FOREIGN_GPU_PROCESS, worded
+from bench.reason_codes import FOREIGN_CPU_LOAD, FOREIGN_GPU_PROCESS
 from bench.schema import EXECUTION_DEFAULTS
 from reports.contenders import COMPARABLE, Setting, density_text, run_name
 from reports.formats import number
@@ -127,14 +127,19 @@ def _disagreements(summaries: Sequence[Summary]) -> list[str]:
     ]
 
 
-def _disturbances(summaries: Sequence[Summary]) -> list[str]:
-    """A note counting the runs beside which something else computed: no evidence of speed."""
+def disturbed(summaries: Sequence[Summary]) -> list[str]:
+    """How many runs something else computed beside, for each kind of it."""
     runs = [run for s in summaries for run in s.contender.runs]
     counts = Counter(c for run in runs for c in run["reason_codes"] or () if c in DISTURBED)
+    return [f"{n} of {_count(len(runs), 'run')} ({c})" for c, n in sorted(counts.items())]
+
+
+def _disturbances(summaries: Sequence[Summary]) -> list[str]:
+    """A note counting them: such times are no evidence of speed."""
     return [
-        f"Disturbed: {n} of {_count(len(runs), 'run')} ({worded(code)}). Their times are no "
-        "evidence of speed: `--mode time` is for that."
-        for code, n in sorted(counts.items())
+        f"Disturbed by other programs: {what}. Their times are no evidence of speed: "
+        "`--mode time` is for that."
+        for what in disturbed(summaries)
     ]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.reason_codes import FOREIGN_CPU_LOAD, RESUMED, worded
+from bench.reason_codes import FOREIGN_CPU_LOAD, RESUMED
 from reports import formats
 from reports.contenders import group
 from reports.load import NO_UPDATE, load
@@ -134,8 +134,8 @@ def test_runs_that_were_disturbed_are_counted(tables: dict[str, Table], tmp_path
     disturbed = tables_of_study(tmp_path, runs)
     for key in ("step_time", "speedups", "kinds_of_step"):
         text = markdown(disturbed[key])
-        assert f"Disturbed: 1 of 3 runs ({worded(FOREIGN_CPU_LOAD)}). Their times" in text
-        assert worded(RESUMED) not in text
+        assert "Disturbed by other programs: 1 of 3 runs (foreign_cpu_load). Their times" in text
+        assert RESUMED not in text
         assert "Disturbed" not in markdown(tables[key])
 
 
