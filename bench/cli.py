@@ -160,6 +160,17 @@ def status(
     status_command(study, results, Console())
 
 
+@app.command()
+def pack(
+    study: Annotated[str, typer.Argument(help="a study that is not being run")],
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """Put a study's records into one file per table, to keep or to send."""
+    from bench.commands import pack_command
+
+    pack_command(study, results, Console())
+
+
 @app.command("list")
 def list_() -> None:
     """Methods, workloads and experiments."""

@@ -11,12 +11,13 @@ from rich.table import Table
 
 from bench.errors import UsageError
 from bench.experiments.catalog import EXPERIMENTS
+from bench.lock import exclusive
 from bench.method_registry import METHODS
 from bench.modes import TRAIN
 from bench.spec import REAL
 from bench.store import StudyStore, latest_study
 from bench.study_file import DEFAULT, study_spec
-from bench.wording import percentage, say
+from bench.wording import count, percentage, say
 from bench.workloads.registry import WORKLOADS
 
 PLAN_DEFAULT = replace(DEFAULT, densities=(0.1, 0.3, 0.5, 0.7))
@@ -79,6 +80,19 @@ def plan_command(
         console.out(json.dumps(rows, indent=2), highlight=False)
         return
     show_plan(rows, console)
+
+
+def pack_command(study: str, results: Path, console: Console) -> None:
+    """Put a study's records into one file per table.
+
+    Raises:
+        UsageError: there is no such study, it is being run, or its records cannot be read.
+    """
+    store = StudyStore(results, study)
+    store.require()
+    with exclusive(store.folder):
+        packed = store.pack()
+    say(console, f"{count(packed, 'run')} of study {study} in {store.folder / 'packed'}")
 
 
 def list_command(console: Console) -> None:
