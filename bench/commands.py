@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,15 +66,42 @@ def _study_to_report(study: str | None, results: Path) -> StudyStore:
     return store
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """What `bench plan --predict` is told beside what a study is made of."""
+
+    wanted: bool = False
+    cards: Path | None = None
+    """File with tables [cards.NAME]."""
+
+
 def plan_command(
-    file: Path | None, given: Mapping[str, Any], as_json: bool, console: Console
+    file: Path | None,
+    given: Mapping[str, Any],
+    as_json: bool,
+    console: Console,
+    prediction: Prediction = Prediction(),
 ) -> None:
+    """Budgets and counts in closed form, or predicted costs of steps.
+
+    Raises:
+        UsageError: no study could be made of it, or an option of --predict stands alone.
+    """
     from bench.plan import study_rows
     from bench.plan_tables import show_plan
 
+    alone = {**given, "cards": prediction.cards}
+    for option in ("device", "gpu", "cards"):
+        if alone.get(option) is not None and not prediction.wanted:
+            raise UsageError(f"--{option}: an option of --predict alone; a plan is of no device")
     spec = study_spec(file, given, PLAN_DEFAULT, to_run=False)
     if spec.mode == TRAIN and spec.steps is None:  # a full schedule reads its data set
         replace(spec, data=REAL).check(to_run=False)
+    if prediction.wanted:
+        from bench.predict.command import predict_command
+
+        predict_command(spec, file, prediction.cards, as_json, console)
+        return
     rows = study_rows(spec)
     if as_json:
         console.out(json.dumps(rows, indent=2), highlight=False)

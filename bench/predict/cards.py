@@ -103,8 +103,8 @@ def find_card(name: str, added: Iterable[Card] = ()) -> Card:
             return card
     names = ", ".join(dict.fromkeys(card.name for card in known))
     raise UsageError(
-        f"--gpu {name}: no figures for it; known are {names}. Add it to the study file or to that of"
-        f" --cards: [cards.\"{name}\"] with fp32_tflops, bandwidth_gb_per_s, memory_gb and source,"
+        f"--gpu {name}: no figures for it; known are {names}. Add it to the study file, or to a"
+        f' file for --cards: [cards."{name}"] with fp32_tflops, bandwidth_gb_per_s, memory_gb and source,'
         " and tf32_tflops and bf16_tflops if it has them"
     )
 
@@ -117,7 +117,9 @@ def read_cards(tables: Any, where: str) -> tuple[Card, ...]:
     """
     if not isinstance(tables, Mapping):
         raise UsageError(f"{where}: cards takes one table per card, e.g. [cards.B200]")
-    return tuple(_read_card(name, table, f"{where}: cards.{name}") for name, table in tables.items())
+    return tuple(
+        _read_card(name, table, f"{where}: cards.{name}") for name, table in tables.items()
+    )
 
 
 def cards_of_file(file: Path) -> tuple[Card, ...]:

@@ -15,10 +15,12 @@ from torch._subclasses.fake_tensor import (
 
 from bench.accounting import StepAccount, account_step
 from bench.measure.clock import make_clock
+from bench.predict.cards import Card
 from bench.predict.cuda import AsOnCuda, kernel_on_cuda
 from bench.predict.fake import HostReads, fake_session
 from bench.predict.kinds import StepKind, step_kinds
 from bench.predict.roofline import OperatorCosts
+from bench.predict.rows import PARTS, PEAK, Row
 from bench.records import ideal_step_macs
 from bench.run_spec import RunSpec
 from bench.session import Session, build_session
@@ -34,8 +36,24 @@ class Prediction:
     kind: StepKind
     account: StepAccount
     operators: OperatorCosts
-    ideal_training_macs: int
+    ideal_macs: int
     """Of the minibatch, by what is active before the step."""
+
+    def columns(self, card: Card | None) -> Row:
+        """Of `bench.predict.rows`; without a card there is no time."""
+        macs = self.account.macs
+        return {
+            "attention": self.operators.attention_kernel,
+            PEAK: self.account.peak_allocated_bytes,
+            **{PARTS[part]: size for part, size in self.account.peak_parts.items()},
+            "executed_macs": macs.training,
+            "executed_forward_macs": macs.forward,
+            "executed_backward_macs": macs.backward,
+            "recomputed_macs": macs.recomputed,
+            "ideal_macs": self.ideal_macs,
+            "predicted_moved_bytes": self.operators.moved_bytes,
+            "predicted_step_ms": self.operators.milliseconds(card) if card else None,
+        }
 
 
 @dataclass(frozen=True)
@@ -44,6 +62,9 @@ class Unpredicted:
 
     kind: StepKind | None
     reason: str
+
+    def columns(self, card: Card | None) -> Row:
+        return {"reason": self.reason}
 
 
 def predict(spec: RunSpec) -> Iterator[Prediction | Unpredicted]:

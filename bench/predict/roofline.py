@@ -1,4 +1,4 @@
-"""How long the operators of a step take at least: each the larger of its arithmetic and its traffic.
+"""How long the operators of a step take at least: each the larger of arithmetic and traffic.
 
 Arithmetic is that of matrix products, as `bench.measure.mac_rules` counts them. Traffic is what an
 operator reads and writes, once each, as if nothing stayed in a cache from one operator to the next.
