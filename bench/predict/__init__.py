@@ -1,1 +1,1 @@
-"""What a step costs on a device that is not here: memory exactly, time as a lower bound."""
+"""What a step costs on a device that need not be here: memory, compute, a roofline of its time."""

@@ -1,12 +1,12 @@
 """Which GPUs a step time can be predicted for, and what each can do at most. No torch.
 
-Peaks are those of the vendors' data sheets, without structured sparsity: no kernel reaches them, so
-a time from here is a bound and not a forecast of a stop watch.
+Peaks are those of the vendor's data sheets, without structured sparsity. Kernels do not reach them:
+a time from here says how far a step could go, and is no forecast of a stop watch.
 """
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,13 @@ from bench.measure.devices import is_model
 
 TERA, GIGA = 10**12, 10**9
 
+_REQUIRED = ("fp32_tflops", "bandwidth_gb_per_s", "memory_gb", "source")
+_OPTIONAL = ("tf32_tflops", "bf16_tflops", "fp16_tflops")
+
 
 @dataclass(frozen=True)
 class Card:
-    """Peaks of one model of GPU. Half precision is bf16 and fp16 alike, added up in float32."""
+    """Peaks of one model of GPU; half precision is added up in float32."""
 
     name: str
     fp32_tflops: float
@@ -32,7 +35,9 @@ class Card:
     tf32_tflops: float | None = None
     """Of matrix products in TF32; None: it has none, and computes them in float32."""
     bf16_tflops: float | None = None
-    """Of matrix products in half precision; None: it has no bf16."""
+    """The same in bf16; None: it has none."""
+    fp16_tflops: float | None = None
+    """The same in fp16; None: as in bf16."""
 
     @property
     def memory_bytes(self) -> int:
@@ -42,10 +47,15 @@ class Card:
         """Arithmetic time of matrix products.
 
         Args:
-            precision: `fp32`, `tf32` or `bf16`. What the card has no units for runs in float32.
+            precision: `fp32`, `tf32`, `bf16` or `fp16`. What the card has no units for runs in
+                float32.
         """
-        peaks = {"fp32": self.fp32_tflops, "tf32": self.tf32_tflops, "bf16": self.bf16_tflops}
-        return flops / ((peaks[precision] or self.fp32_tflops) * TERA)
+        peaks = {
+            "tf32": self.tf32_tflops,
+            "bf16": self.bf16_tflops,
+            "fp16": self.fp16_tflops or self.bf16_tflops,
+        }
+        return flops / ((peaks.get(precision) or self.fp32_tflops) * TERA)
 
     def seconds_of_traffic(self, moved_bytes: float) -> float:
         return moved_bytes / (self.bandwidth_gb_per_s * GIGA)
@@ -58,13 +68,14 @@ _SHEET = "NVIDIA {} data sheet, dense rates"
 
 def _card(
     name: str,
-    rates: tuple[float, float | None, float | None],
+    rates: tuple[float | None, ...],
     bandwidth: float,
     memory: float,
     source: str,
 ) -> Card:
-    fp32, tf32, bf16 = rates
-    return Card(name, fp32, bandwidth, memory, source, tf32, bf16)
+    fp32, *matrices = rates
+    assert fp32 is not None
+    return Card(name, fp32, bandwidth, memory, source, *matrices)
 
 
 CARDS = (
@@ -83,8 +94,8 @@ CARDS = (
     _card("A10", (31.2, 62.5, 125), 600, 24, _SHEET.format("A10")),
     _card("GeForce RTX 4090", (82.6, 82.6, 165.2), 1008, 24, _PAPER.format("Ada")),
     _card("GeForce RTX 3090", (35.6, 35.6, 71), 936, 24, _PAPER.format("GA102")),
-    _card("Tesla V100 SXM2 32GB", (15.7, None, None), 900, 32, _SHEET.format("V100")),
-    _card("Tesla T4", (8.1, None, None), 320, 16, _SHEET.format("T4")),
+    _card("Tesla V100 SXM2 32GB", (15.7, None, None, 125), 900, 32, _SHEET.format("V100")),
+    _card("Tesla T4", (8.1, None, None, 65), 320, 16, _SHEET.format("T4")),
 )
 
 
@@ -104,8 +115,8 @@ def find_card(name: str, added: Iterable[Card] = ()) -> Card:
     names = ", ".join(dict.fromkeys(card.name for card in known))
     raise UsageError(
         f"--gpu {name}: no figures for it; known are {names}. Add it to the study file, or to a"
-        f' file for --cards: [cards."{name}"] with fp32_tflops, bandwidth_gb_per_s, memory_gb and source,'
-        " and tf32_tflops and bf16_tflops if it has them"
+        f' file for --cards: [cards."{name}"] with {", ".join(_REQUIRED)};'
+        f" {' and '.join(_OPTIONAL)} where it has them"
     )
 
 
@@ -139,18 +150,14 @@ def cards_of_file(file: Path) -> tuple[Card, ...]:
     return read_cards(content["cards"], f"{file}")
 
 
-_TEXTS = ("source",)
-_REQUIRED = ("fp32_tflops", "bandwidth_gb_per_s", "memory_gb", "source")
-
-
 def _read_card(name: str, table: Any, where: str) -> Card:
     if not isinstance(table, Mapping):
         raise UsageError(f"{where}: a table it must be")
-    known = [field.name for field in fields(Card) if field.name != "name"]
+    known = (*_REQUIRED, *_OPTIONAL)
     for key, value in table.items():
         if key not in known:
             raise UsageError(f"{where}: unknown key {key!r}; there are {', '.join(known)}")
-        if key in _TEXTS:
+        if key == "source":
             if not isinstance(value, str) or not value.strip():
                 raise UsageError(f"{where}: {key} takes a text, not {value!r}")
         elif isinstance(value, bool) or not isinstance(value, int | float):

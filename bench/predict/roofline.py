@@ -1,8 +1,9 @@
-"""How long the operators of a step take at least: each the larger of arithmetic and traffic.
+"""How long the operators of a step take at a card's peaks: the larger of arithmetic and traffic.
 
 Arithmetic is that of matrix products, as `bench.measure.mac_rules` counts them. Traffic is what an
-operator reads and writes, once each, as if nothing stayed in a cache from one operator to the next.
-What the host needs to launch an operator is no part of it.
+operator reads and writes, once each, as if nothing stayed in a cache from one operator to the next
+(where it does, a step of small tensors may beat this). What it costs the host to launch an operator
+is not in it.
 """
 
 from collections.abc import Iterator
@@ -37,7 +38,7 @@ _LIKE = {
     *("aten::randn_like", "aten::new_zeros", "aten::new_ones", "aten::new_full"),
 }
 """They read the shape of their argument alone."""
-_PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "bf16", torch.float32: "fp32"}
+_PRECISIONS = {torch.bfloat16: "bf16", torch.float16: "fp16", torch.float32: "fp32"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class OperatorCost:
     moved_bytes: int
     """Read and written."""
     precision: str
-    """Of its products: `fp32`, `tf32` or `bf16`."""
+    """Of its products: `fp32`, `tf32`, `bf16` or `fp16`."""
 
 
 class OperatorCosts(TorchDispatchMode):
