@@ -84,8 +84,8 @@ def _time_note(target: Target) -> str:
     if target.card is None:
         return "No step time: a CPU has no peaks here, unless [cards.cpu] says them (see --cards)."
     return (
-        "Predicted step: a roofline, per operator the larger of arithmetic and traffic at peaks that"
-        " kernels do not reach; launches are not in it."
+        "Predicted step: a roofline, per operator the larger of arithmetic and traffic at peaks"
+        " that kernels do not reach; launches are not in it."
         f" Peaks of {target.name}: {target.card.source}."
     )
 

@@ -44,7 +44,7 @@ def test_every_card_has_peaks_in_order_and_a_source() -> None:
     for card in CARDS:
         assert 0 < card.fp32_tflops <= (card.tf32_tflops or card.fp32_tflops)
         assert (card.tf32_tflops or 0) <= (card.bf16_tflops or card.fp16_tflops or 0)
-        assert 0 < card.bandwidth_gb_per_s
+        assert card.bandwidth_gb_per_s > 0
         assert card.source.strip()
 
 

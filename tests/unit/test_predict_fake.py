@@ -26,7 +26,7 @@ from bench.study_file import study_spec
 
 CPU = torch.device("cpu")
 STEPS = 60
-SCORED = dict.fromkeys(("barter", "barter-random-receiver", "barter-random-donor"), 32)
+SCORED: dict[str, int] = {"barter": 32, "barter-random-receiver": 32, "barter-random-donor": 32}
 """Images per step where scores, which a fake step does not have, decide who is resized: with so
 many the peak is in the backward pass and not in the update. Elsewhere two images."""
 

@@ -52,13 +52,15 @@ def test_rows_say_what_every_kind_of_step_costs() -> None:
         # Traffic alone takes so long at 10 GB/s; products at 1 TFLOP/s may add to it.
         traffic_ms = row["predicted_moved_bytes"] / 10e9 * 1e3
         arithmetic_ms = 2 * (row["executed_macs"] + row["recomputed_macs"]) / 1e12 * 1e3
-        assert max(traffic_ms, arithmetic_ms) <= row["predicted_step_ms"]
-        assert row["predicted_step_ms"] <= traffic_ms + arithmetic_ms
+        least = max(traffic_ms, arithmetic_ms)
+        assert 0.999 * least <= row["predicted_step_ms"] <= 1.001 * (traffic_ms + arithmetic_ms)
 
 
 def test_masked_methods_execute_more_than_they_need() -> None:
     table = rows(CPU, "rigl")
-    assert {row["step_kind"] for row in table} == {"ordinary", "update+dense_gradient"}
+    ideal = {row["step_kind"]: row["ideal_macs"] for row in table}
+    assert ideal.keys() == {"ordinary", "dense_gradient", "update+dense_gradient"}
+    assert ideal["ordinary"] < ideal["dense_gradient"] == ideal["update+dense_gradient"]
     for row in table:
         assert row["executed_macs"] > row["ideal_macs"]
         assert row["predicted_peak_method_state_bytes"] > 0
@@ -84,12 +86,13 @@ def test_what_cannot_be_predicted_is_a_row_with_its_reason() -> None:
 
 
 def test_grids_of_different_executions_have_tables_of_their_own() -> None:
-    table = rows(SLOW, "dense") + rows(SLOW, "dense", attention="math")
+    table = rows(SLOW, "dense", batch_size=32)
+    table += rows(SLOW, "dense", batch_size=32, attention="math")
     assert [row["attention"] for row in table] == ["efficient", "math"]
     assert table[1][PEAK] > table[0][PEAK]
     text = shown(table, SLOW)
-    assert "vit-digits, batch 2, Slow: predicted peak of allocated memory, MiB" in text
-    assert "vit-digits, batch 2, Slow (attention math): predicted peak" in text
+    assert "vit-digits, batch 32, Slow: predicted peak of allocated memory, MiB" in text
+    assert "vit-digits, batch 32, Slow (attention math): predicted peak" in text
 
 
 def test_tables_say_predicted_without_workspace_and_from_where() -> None:
