@@ -61,6 +61,7 @@ def show_prediction(rows: Sequence[PredictedRow], target: Target, console: Conso
     for workload, execution in dict.fromkeys((r["workload"], r["execution"]) for r in known):
         here = [r for r in known if (r["workload"], r["execution"]) == (workload, execution)]
         name = f"{workload}, batch {here[0]['batch_size']}, {target.name}"
+        name += ", TF32" if target.kind == "cuda" and here[0]["tf32"] else ""
         name += f" ({execution})" if execution else ""
         _show(f"{name}: predicted peak of allocated memory, MiB", _MEMORY, here, console)
         _show(f"{name}: billion MACs, traffic and predicted step", _COMPUTE, here, console)

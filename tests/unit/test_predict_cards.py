@@ -149,3 +149,20 @@ def test_what_a_target_cannot_do_is_refused(
     target.check(DEFAULT)
     with pytest.raises(UsageError, match=message):
         target.check(execution)
+
+
+def test_the_page_has_every_card_as_it_is() -> None:
+    page = (Path(__file__).parents[2] / "docs/prediction.md").read_text()
+    for card in CARDS:
+        rates = (card.fp32_tflops, card.tf32_tflops, card.bf16_tflops)
+        figures = (*rates, card.bandwidth_gb_per_s, card.memory_gb)
+        cells = ["none" if figure is None else f"{figure:g}" for figure in figures]
+        assert f"| {card.name} | {' | '.join(cells)} |" in page
+
+
+def test_the_pages_example_is_a_card(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/prediction.md").read_text()
+    file = tmp_path / "cards.toml"
+    file.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    (card,) = cards_of_file(file)
+    assert (card.name, card.bf16_tflops) == ("Mine", 160)
