@@ -73,7 +73,7 @@ class _Numbers(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is torch.ops.aten._local_scalar_dense.default:
-            return _array(args[0]).item()
+            return _zero(args[0].dtype)
         return func(*args, **(kwargs or {}))
 
 
@@ -84,9 +84,11 @@ class _Arrays(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         if func is Tensor.numpy:
-            return _array(args[0])
+            return np.zeros(tuple(args[0].shape), str(args[0].dtype).removeprefix("torch."))
         return func(*args, **(kwargs or {}))
 
 
-def _array(tensor: Tensor) -> np.ndarray:
-    return np.zeros(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+def _zero(dtype: torch.dtype) -> bool | int | float:
+    if dtype == torch.bool:
+        return False
+    return 0.0 if dtype.is_floating_point else 0
