@@ -1,4 +1,4 @@
-"""What every contender's topology promises, beside what its runs cost: ratios to dense of one setting.
+"""What every contender's topology promises, beside what its runs cost, over dense of its setting.
 
 Two promises are made of a sparse model: that it needs fewer MACs, so that time should shrink in
 proportion, and fewer parameters, so that the bytes of all that is kept per parameter should.
@@ -21,7 +21,7 @@ from reports.table_parts import by_setting
 BYTES_PER_NUMBER = 4
 """Parameters, their gradients and Adam's moments are float32, under autocast too."""
 NOMINAL_NUMBERS = {"parameters": 1, "gradients": 1, "optimizer_state": 2}
-"""Part of memory -> numbers in it per active parameter, as a density is commonly turned to bytes."""
+"""Part of memory -> numbers in it per active parameter, as a density is commonly read as bytes."""
 LEAST_PROMISE = 0.005
 """Of a smaller saving, as a fraction of dense, no share is stated: it would be noise."""
 
@@ -101,11 +101,22 @@ def timed(comparisons: Sequence[Comparison]) -> list[Book]:
     ]
 
 
-def realised_percent(promised: float | None, real: float | None) -> float | None:
-    """How much of a promised saving came true, from both costs as ratios to dense."""
+def realised_percent(
+    promised: float | None, real: float | Estimate | None
+) -> float | Estimate | None:
+    """How much of a promised saving came true, from both costs as ratios to dense; with an
+    interval where the real one has one."""
     if promised is None or real is None or 1 - promised < LEAST_PROMISE:
         return None
-    return 100 * (1 - real) / (1 - promised)
+
+    def of(cost: float) -> float:
+        return 100 * (1 - cost) / (1 - promised)
+
+    if not isinstance(real, Estimate):
+        return of(real)
+    ends = {"low": real.high, "high": real.low}  # what costs more has saved less
+    ends = {end: None if cost is None else of(cost) for end, cost in ends.items()}
+    return Estimate(of(real.value), **ends, runs=real.runs, steps=real.steps, log_scale=False)
 
 
 def _trained(summary: Summary, dense: Summary | None) -> Account:

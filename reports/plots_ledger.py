@@ -1,4 +1,4 @@
-"""Savings promised and real: for compute, time and memory an empty bar, filled as far as it is true."""
+"""Savings promised and real: of compute, time, memory an empty bar, filled as far as it is true."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,9 +48,8 @@ def ledger(book: Book, predictions: Sequence[Prediction]) -> Figure | None:
     width = 9.0 + 0.08 * max(0, longest - 14)
     figure = Figure(figsize=(width, 2.3 + 0.36 * len(shown)), layout="constrained")
     panels = figure.subplots(1, 3, sharey=True)
-    least = min([s.real for three in savings for s in three if s.real is not None], default=0.0)
-    left = max(LEFT_MOST, min(0.0, least)) - 4
     for axes, head, column in zip(panels, HEADS, zip(*savings, strict=True), strict=True):
+        left = _left(column)
         axes.set_title(head, loc="left")
         axes.axvline(0, color="black", lw=1, zorder=3)
         for y, (account, saving) in enumerate(zip(shown, column, strict=True)):
@@ -116,6 +115,12 @@ def _saved(ratio: float | None) -> float | None:
     return None if ratio is None else 100 * (1 - ratio)
 
 
+def _left(savings: Sequence[Saving]) -> float:
+    """Where a panel begins: it shows what costs more than dense, within limits."""
+    least = min((s.real for s in savings if s.real is not None), default=0.0)
+    return max(LEFT_MOST, min(0.0, least)) - 3
+
+
 def _ends(ratio: Estimate | None) -> tuple[float, float] | None:
     if ratio is None or ratio.low is None or ratio.high is None:
         return None
@@ -140,9 +145,7 @@ def _draw(axes: Axes, y: int, saving: Saving, account: Account, left: float) -> 
     if saving.predicted is not None:
         place = max(saving.predicted, left)
         axes.plot(place, y, color="white", marker="D", ms=6, mec="black", zorder=6)
-    axes.text(
-        TEXT_AT, y, _text(saving), va="center", fontsize=8.5, clip_on=False, in_layout=True
-    )
+    axes.text(TEXT_AT, y, _text(saving), va="center", fontsize=8.5, clip_on=False, in_layout=True)
 
 
 def _text(saving: Saving) -> str:

@@ -1,7 +1,7 @@
-"""What a study's runs were predicted to cost: a file beside the records, written by whoever predicts.
+"""What a study's runs were predicted to cost: a file beside the records, of whoever predicts.
 
-`predictions.json` is a list of rows, or `{"schema_version": 1, "rows": [...]}`. A row is one kind of
-step of one contender; keys that are not named here are ignored:
+`predictions.json` is a list of rows, or `{"schema_version": 1, "rows": [...]}`. A row is one kind
+of step of one contender; keys that are not named here are ignored:
 
     workload, method (with its options, as on the command line), density, batch_size
     kind       `ordinary`, or the step's flags: `collecting`, `collecting+update`, ...

@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
+from bench.modes import TIME
 from bench.schema import MEMORY_PARTS
-from reports.formats import estimate, number, share
+from reports import captions, captions_time
+from reports.formats import estimate, integer, number, with_interval
 from reports.ledger import BYTES_PER_NUMBER, NOMINAL_NUMBERS, Account, Book, realised_percent
 from reports.load import Records
 from reports.marks import LEGEND, Mark, marked
+from reports.statistics import Estimate
 from reports.summary import MIB, Summary
 from reports.table import Column, Shown, Table
 from reports.table_parts import DENSITY, METHOD, section
@@ -21,6 +24,11 @@ def _column(key: str, title: str, show: Any = number, interval: bool = False) ->
     return Column(key, title, show, interval=interval, marked=True)
 
 
+def _percent(e: Estimate) -> str:
+    """Whole percent: a share of a share is known no better."""
+    return with_interval(e, integer)
+
+
 COLUMNS = (
     METHOD,
     DENSITY,
@@ -31,17 +39,18 @@ COLUMNS = (
     _column("step_by_executed_macs_ms", "step if as executed MACs, ms"),
     _column("step_mean_ms", "step measured, ms [95%]", estimate, interval=True),
     _column("time_ratio", "time / dense [95%]", estimate, interval=True),
-    _column("time_realised_percent", "time saved, % of promised", share),
+    _column("time_realised_percent", "time saved, % of promised [95%]", _percent, interval=True),
     _column("nominal_bytes_ratio", "nominal bytes / dense"),
     _column("peak_bytes_ratio", "peak bytes / dense"),
-    _column("bytes_realised_percent", "bytes saved, % of promised", share),
+    _column("bytes_realised_percent", "bytes saved, % of promised", integer),
 )
 NOTES = (
     LEGEND,
     "Ideal MACs: what the topology would need were nothing inactive computed; executed: of the "
     "operator shapes that ran; both of training, over those that dense executes. Step if as MACs: "
     "dense's mean step times that ratio. Time saved, of promised: the measured saving over the one "
-    "in proportion to ideal MACs; 100 is all of it, below 0 the step is slower than dense.",
+    "in proportion to ideal MACs; 100 is all of it, below 0 the step is slower than dense, and an "
+    "interval from below 0 to above it leaves open whether anything was saved.",
     "Nominal bytes: in proportion to active parameters, whole model, as a density is commonly "
     "turned to memory. Peak bytes: allocated, the largest over kinds of step and runs. Bytes "
     "saved, of promised: one saving over the other.",
@@ -54,16 +63,25 @@ def ledger(records: Records, books: Sequence[Book]) -> Table:
     sections = []
     for setting, accounts in books:
         rows = [_row(account) for account in accounts]
-        notes = () if any(account.is_dense for account in accounts) else (NO_DENSE,)
         here = [account.facts for account in accounts]
+        notes = [*captions.single_runs(here), *captions.disagreements(here)]
+        if not any(account.is_dense for account in accounts):
+            notes.append(NO_DENSE)
         sections.append(section(records, setting, here, COLUMNS, rows, notes))
-    return Table("ledger", "Ledger: savings promised and real", sections, NOTES)
+    notes = [*NOTES, *interval_notes(records)]
+    return Table("ledger", "Ledger: savings promised and real", sections, notes)
+
+
+def interval_notes(records: Records) -> tuple[str, ...]:
+    """How the intervals of step times came about."""
+    if records.mode == TIME:
+        return (captions_time.INTERVAL,)
+    return captions.INTERVAL, captions.SEQUENTIAL
 
 
 def _row(account: Account) -> dict[str, Any]:
     mark = account.mark
     by_ideal, by_executed = map(account.in_proportion_ms, (account.ideal, account.executed))
-    time = account.time.value if account.time else None
     one = marked(Shown(REFERENCE, 1.0), mark)
     row = {
         "savings_are": str(mark) if mark else "not recorded",
@@ -79,7 +97,7 @@ def _row(account: Account) -> dict[str, Any]:
         "step_by_ideal_macs_ms": marked(by_ideal, Mark.PREDICTED),
         "step_by_executed_macs_ms": marked(by_executed, Mark.PREDICTED),
         "time_ratio": marked(account.time, mark),
-        "time_realised_percent": marked(realised_percent(account.ideal, time), mark),
+        "time_realised_percent": marked(realised_percent(account.ideal, account.time), mark),
         "nominal_bytes_ratio": marked(account.nominal, mark),
         "peak_bytes_ratio": marked(account.peak, mark),
         "bytes_realised_percent": marked(realised_percent(account.nominal, account.peak), mark),
@@ -116,7 +134,8 @@ def ledger_bytes(records: Records, books: Sequence[Book]) -> Table:
             if run is not None:
                 here.append(account.facts)
                 rows.append(_bytes_row(account, parts_of(run)))
-        sections.append(section(records, setting, here, columns, rows))
+        if rows:
+            sections.append(section(records, setting, here, columns, rows))
     return Table("ledger_bytes", "Ledger: bytes nominal and measured", sections, BYTES_NOTES)
 
 

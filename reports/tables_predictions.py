@@ -15,6 +15,7 @@ from reports.step_counts import over_runs
 from reports.summary import MIB, Summary
 from reports.table import Column, Shown, Table
 from reports.table_parts import DENSITY, METHOD, section
+from reports.tables_ledger import interval_notes
 
 COLUMNS = (
     METHOD,
@@ -56,8 +57,10 @@ def ledger_predictions(records: Records, books: Sequence[Book]) -> Table:
             own += [_row(account, p) for p in of_contender(records.predictions, contender)]
             rows += own
             owners += [account.facts] * len(own)
-        sections.append(section(records, setting, owners, COLUMNS, rows))
-    return Table("ledger_predictions", "Ledger: predicted beside measured", sections, NOTES)
+        if rows:
+            sections.append(section(records, setting, owners, COLUMNS, rows))
+    notes = [*NOTES, *interval_notes(records)]
+    return Table("ledger_predictions", "Ledger: predicted beside measured", sections, notes)
 
 
 def error_percent(predicted: float | None, measured: float | None) -> float | None:
