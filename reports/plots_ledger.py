@@ -70,7 +70,8 @@ def ledger(book: Book, predictions: Sequence[Prediction]) -> Figure | None:
     runs = [run for account in accounts for run in account.facts.contender.runs]
     note = (
         "Promised: ideal MACs, time in proportion to them, bytes in proportion to active "
-        "parameters. Beside each bar: real of promised. Whiskers: 95 % interval"
+        "parameters. Beside each bar: real of promised. Whiskers: 95 % interval (it goes on beyond "
+        "an arrow)"
     )
     title(figure, "Savings promised and real", f"{captions.caption(setting, runs)}. {note}.")
     return figure

@@ -10,6 +10,7 @@ of step of one contender; keys that are not named here are ignored:
     tf32, autocast, compile, attention, optimizer        optional; left out: however it was executed
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -96,7 +97,10 @@ def is_device(predicted: str, device: str | None, device_name: str | None) -> bo
     """
     if predicted.lower() == device:
         return True
-    mine, theirs = ({*name.lower().split()} - {"nvidia"} for name in (predicted, device_name or ""))
+    mine, theirs = (
+        {*re.findall(r"[a-z0-9.]+", name.lower())} - {"nvidia"}
+        for name in (predicted, device_name or "")
+    )
     return bool(mine and theirs) and (mine <= theirs or theirs <= mine)
 
 
