@@ -5,6 +5,7 @@
     results/<study>/study.json
     results/<study>/experiment.json          (of a named experiment)
     results/<study>/running.json             (while a run is under way)
+    results/<study>/predictions.json         (if someone put it there; read by reports)
     results/<study>/report/
     results/<study>/checkpoints/<run_id>/    (bench.checkpoints)
 
@@ -74,6 +75,11 @@ class StudyStore:
     def experiment_file(self) -> Path:
         """Of a study that belongs to a named experiment."""
         return self.folder / "experiment.json"
+
+    @property
+    def predictions_file(self) -> Path:
+        """What runs were predicted to cost, if someone put that beside them."""
+        return self.folder / "predictions.json"
 
     @property
     def running_file(self) -> Path:
