@@ -6,6 +6,7 @@ of step of one contender; keys that are not named here are ignored:
     workload, method (with its options, as on the command line), density, batch_size
     kind       `ordinary`, or the step's flags: `collecting`, `collecting+update`, ...
     device     `cpu`, `cuda`, or a model of GPU
+    gpu        optional; a model of GPU, then it counts and not `device`
     predicted_peak_allocated_bytes, predicted_step_ms    null or left out: not predicted
     tf32, autocast, compile, attention, optimizer        optional; left out: however it was executed
 """
@@ -78,6 +79,8 @@ def read_predictions(store: StudyStore) -> tuple[Prediction, ...]:
     found: dict[tuple[Any, ...], int] = {}
     predictions = []
     for number, row in enumerate(rows, 1):
+        if isinstance(row, Mapping) and row.get("reason"):
+            continue  # why nothing could be predicted
         try:
             prediction = _prediction(row)
         except ValueError as error:
@@ -135,7 +138,7 @@ def _prediction(row: Any) -> Prediction:
         density=_number(row, "density"),
         batch_size=int(_number(row, "batch_size")),
         kind=row["kind"],
-        device=row["device"],
+        device=row.get("gpu") or row["device"],
         peak_allocated_bytes=peak_bytes,
         step_ms=step_ms,
         execution=tuple((key, row[key]) for key in EXECUTION if key in row),

@@ -43,7 +43,7 @@ class Prediction:
         """Of `bench.predict.rows`; without a card there is no time."""
         macs = self.account.macs
         return {
-            "attention": self.operators.attention_kernel,
+            "attention_kernel": self.operators.attention_kernel,
             PEAK: self.account.peak_allocated_bytes,
             **{PARTS[part]: size for part, size in self.account.peak_parts.items()},
             "executed_macs": macs.training,

@@ -19,8 +19,8 @@ PARTS = {part: f"predicted_peak_{part}_bytes" for part in MEMORY_PARTS}
 """Part of the peak -> its column; they add up to PEAK."""
 
 COLUMNS = (
-    *("workload", "method", "density", "step_kind", "step", "batch_size", "device", "gpu"),
-    *("attention", "execution", "tf32", "autocast", "optimizer"),
+    *("workload", "method", "density", "kind", "step", "batch_size", "device", "gpu"),
+    *("attention", "attention_kernel", "execution", "tf32", "autocast", "optimizer"),
     *(PEAK, *PARTS.values(), "workspace_included", "gpu_memory_bytes"),
     *("executed_macs", "executed_forward_macs", "executed_backward_macs", "recomputed_macs"),
     *("ideal_macs", "predicted_moved_bytes", "predicted_step_ms", "reason"),
@@ -73,5 +73,5 @@ def _row(run: RunSpec, target: Target, prediction: "Prediction | Unpredicted") -
         "gpu_memory_bytes": target.card.memory_bytes if target.card else None,
     }
     if prediction.kind:
-        row |= {"step_kind": prediction.kind.name, "step": prediction.kind.step}
+        row |= {"kind": prediction.kind.name, "step": prediction.kind.step}
     return row | prediction.columns(target.card)

@@ -37,17 +37,17 @@ def _number(column: str, unit: float, digits: int = 4) -> Callable[[PredictedRow
 _NAMES: _Columns = {
     "method": lambda row: row["method"],
     "density": lambda row: f"{row['density']:g}",
-    "kind of step": lambda row: row["step_kind"],
+    "kind of step": lambda row: row["kind"],
 }
 _MEMORY: _Columns = {
     **_NAMES,
-    "attention": lambda row: row["attention"],
+    "attention": lambda row: row["attention_kernel"],
     "peak": _mib(PEAK),
     **{_TITLES[part]: _mib(column) for part, column in PARTS.items()},
 }
 _COMPUTE: _Columns = {
     **_NAMES,
-    "attention": lambda row: row["attention"],
+    "attention": lambda row: row["attention_kernel"],
     "executed": _number("executed_macs", 1e9),
     "ideal": _number("ideal_macs", 1e9),
     "GB moved": _number("predicted_moved_bytes", 1e9),
@@ -67,7 +67,7 @@ def show_prediction(rows: Sequence[PredictedRow], target: Target, console: Conso
         _show(f"{name}: billion MACs, traffic and predicted step", _COMPUTE, here, console)
     for row in rows:
         if row["reason"] is not None:
-            step = row["step_kind"] or "no step"
+            step = row["kind"] or "no step"
             what = f"{row['workload']}, {row['method']} at {row['density']:g}, {step}"
             say(console, f"Not predicted: {what}: {row['reason']}.")
     for note in (_NOTES, _time_note(target)):

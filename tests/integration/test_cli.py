@@ -249,11 +249,11 @@ def test_plan_predicts_for_cards_that_are_not_here(
     )
     rows = plan(monkeypatch, capsys, str(study_file), "--predict", "--gpu", "Mine")
     assert [row["method"] for row in rows] == ["dense", "barter", "barter", "barter"]
-    assert {(row["gpu"], row["attention"]) for row in rows} == {("Mine", "efficient")}
+    assert {(row["gpu"], row["attention_kernel"]) for row in rows} == {("Mine", "efficient")}
     assert all(row["predicted_peak_allocated_bytes"] > 0 for row in rows)
     assert all(row["predicted_step_ms"] > 0 for row in rows)
     (on_cpu, *_) = plan(monkeypatch, capsys, str(study_file), "--predict", "--device", "cpu")
-    assert (on_cpu["attention"], on_cpu["predicted_step_ms"]) == ("flash", None)
+    assert (on_cpu["attention_kernel"], on_cpu["predicted_step_ms"]) == ("flash", None)
 
 
 def test_plan_follows_a_study_files_multiplier(

@@ -36,7 +36,7 @@ def test_rows_say_what_every_kind_of_step_costs() -> None:
     table = rows(SLOW)
     assert all(tuple(row) == COLUMNS for row in table)
     assert json.loads(json.dumps(table)) == table
-    assert [(row["method"], row["step_kind"]) for row in table] == [
+    assert [(row["method"], row["kind"]) for row in table] == [
         ("dense", "ordinary"),
         ("barter", "collecting"),
         ("barter", "ordinary"),
@@ -46,7 +46,7 @@ def test_rows_say_what_every_kind_of_step_costs() -> None:
         assert row[PEAK] == sum(row[column] for column in PARTS.values()) > 0
         assert row["executed_macs"] == row["ideal_macs"]
         assert row["executed_macs"] == row["executed_forward_macs"] + row["executed_backward_macs"]
-        assert (row["gpu"], row["attention"], row["device"]) == ("Slow", "efficient", "cuda")
+        assert (row["gpu"], row["attention_kernel"], row["device"]) == ("Slow", "efficient", "cuda")
         assert row["workspace_included"] is False
         assert row["gpu_memory_bytes"] == 2 * 10**9
         # Traffic alone takes so long at 10 GB/s; products at 1 TFLOP/s may add to it.
@@ -58,7 +58,7 @@ def test_rows_say_what_every_kind_of_step_costs() -> None:
 
 def test_masked_methods_execute_more_than_they_need() -> None:
     table = rows(CPU, "rigl")
-    ideal = {row["step_kind"]: row["ideal_macs"] for row in table}
+    ideal = {row["kind"]: row["ideal_macs"] for row in table}
     assert ideal.keys() == {"ordinary", "dense_gradient", "update+dense_gradient"}
     assert ideal["ordinary"] < ideal["dense_gradient"] == ideal["update+dense_gradient"]
     for row in table:
@@ -72,7 +72,7 @@ def test_a_cpu_has_a_time_where_its_peaks_are_known() -> None:
     (known,) = rows(find_target("cpu", None, [Card("cpu", 0.1, 20, 64, "measured")]), "dense")
     assert known["predicted_step_ms"] > 0
     assert (known["gpu"], known["device"]) == (None, "cpu")
-    same = ("attention", PEAK, "predicted_moved_bytes", "executed_macs")
+    same = ("attention_kernel", PEAK, "predicted_moved_bytes", "executed_macs")
     assert [known[name] for name in same] == [unknown[name] for name in same]
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_predicted_is_a_row_with_its_reason() -> None:
 def test_grids_of_different_executions_have_tables_of_their_own() -> None:
     table = rows(SLOW, "dense", batch_size=32)
     table += rows(SLOW, "dense", batch_size=32, attention="math")
-    assert [row["attention"] for row in table] == ["efficient", "math"]
+    assert [row["attention_kernel"] for row in table] == ["efficient", "math"]
     assert table[1][PEAK] > table[0][PEAK]
     text = shown(table, SLOW)
     assert "vit-digits, batch 32, Slow: predicted peak of allocated memory, MiB" in text

@@ -160,3 +160,24 @@ def test_the_whole_run_has_the_largest_peak_and_every_kind_as_often_as_it_had_it
     twice = [*rows, ROW | {"kind": "update"}]  # both are what the records count as an update
     (ambiguous,) = wholes(predictions(tmp_path, twice), barter)
     assert (ambiguous.peak_allocated_bytes, ambiguous.step_ms) == (1300, None)
+
+
+def test_a_model_of_gpu_counts_before_the_kind_of_device(tmp_path: Path) -> None:
+    (found,) = predictions(tmp_path, [ROW | {"device": "cuda", "gpu": "L40"}])
+    assert found.device == "L40"
+    (found,) = predictions(tmp_path, [ROW | {"gpu": None}])
+    assert found.device == "cpu"
+
+
+def test_what_bench_plan_prints_is_read(tmp_path: Path) -> None:
+    """Its rows as they are, those with a reason in place of figures among them."""
+    from bench.predict.rows import predicted_rows
+    from bench.predict.target import Target
+    from bench.study_file import study_spec
+
+    given = {"methods": "dense,rigl:overhead=official", "density": "0.3", "steps": 40}
+    rows = predicted_rows(study_spec(None, given), Target("cpu", None))
+    assert [row["reason"] is None for row in rows] == [True, False]
+    (found,) = predictions(tmp_path, rows)
+    assert (found.method, found.kind, found.device) == ("dense", "ordinary", "cpu")
+    assert found.peak_allocated_bytes == rows[0]["predicted_peak_allocated_bytes"]
