@@ -64,7 +64,7 @@ def ledger(records: Records, books: Sequence[Book]) -> Table:
     for setting, accounts in books:
         rows = [_row(account) for account in accounts]
         here = [account.facts for account in accounts]
-        notes = [*captions.single_runs(here), *captions.disagreements(here)]
+        notes = captions.timing_notes(here)
         if not any(account.is_dense for account in accounts):
             notes.append(NO_DENSE)
         sections.append(section(records, setting, here, COLUMNS, rows, notes))
