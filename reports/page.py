@@ -191,7 +191,10 @@ def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture
         yield f"accuracy{tail}", f"Accuracy against compute{where}", figure, none
         names: Counter[str] = Counter()
         for contender in (s.contender for s in here):
-            if not contender.first_run["is_dynamic"]:
+            run = contender.first_run
+            if (
+                not run["is_dynamic"] or run["realisation"] == "masked"
+            ):  # its widths are the model's
                 continue
             names[contender.slug] += 1
             again = f"-{names[contender.slug]}" if names[contender.slug] > 1 else ""
