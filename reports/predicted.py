@@ -55,7 +55,7 @@ def without_contender(predictions: Sequence[Prediction], contenders: Iterable[Co
     if not rest:
         return ""
     return (
-        f"Of {len(predictions)} predictions, {rest} are of no contender with figures here (by "
+        f"Predictions without a measured counterpart: {rest} of {len(predictions)} (by "
         "workload, method, density, batch size, device and execution)."
     )
 

@@ -135,7 +135,9 @@ def test_a_prediction_is_of_a_contender_in_its_setting(tmp_path: Path) -> None:
     ]
     found = predictions(tmp_path, rows)
     assert of_contender(found, barter) == [found[0], found[7]]
-    assert without_contender(found, contenders).startswith("Of 8 predictions, 6 are of no contend")
+    assert without_contender(found, contenders).startswith(
+        "Predictions without a measured counterpart: 6 of 8"
+    )
     assert without_contender(found[:1], contenders) == ""
 
 

@@ -1,78 +1,28 @@
-"""The ledger: promised against real, every figure marked, predicted beside measured."""
+"""The ledger: promised against real, every figure marked."""
 
-import csv
-import io
-import json
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 
 from bench.store import StudyStore
 from reports.experiment_family import study_of
 from reports.ledger import realised_percent
 from reports.load import load
-from reports.page_ledger import books_of, make_tables, pictures
-from reports.predictions import read_predictions
+from reports.page_ledger import books_of, pictures
 from reports.statistics import Estimate
-from reports.table import Table
-from reports.writers import csv_text, latex, markdown
-from tests.unit.reports_fixture import DENSE_BYTES, DENSE_MACS, Row, run_row, tables_of
+from reports.writers import latex
+from tests.unit.ledger_fixture import (
+    cells,
+    dense,
+    figure_of,
+    masked,
+    predicted,
+    rows_of,
+    study,
+    tables_in,
+)
+from tests.unit.reports_fixture import run_row
 from tests.unit.time_fixture import timed_run, write_timed
-
-MIB = 2**20
-IMAGES = 200 * 64
-"""Of a run: every step has 64 images."""
-
-
-def dense(**changes: Any) -> Row:
-    return run_row("dense", 1.0, 0, **changes)
-
-
-def masked(**changes: Any) -> Row:
-    """RigL as it is executed: of dense's size and MACs, with a mask of 1 MiB."""
-    same = {
-        "realisation": "masked",
-        "training_macs_total": DENSE_MACS * IMAGES,
-        "ideal_training_macs_total": 0.4 * DENSE_MACS * IMAGES,
-        "peak_allocated_bytes": DENSE_BYTES + MIB,
-        "peak_parameters_bytes": 9 * MIB,
-    }
-    return run_row("rigl", 0.3, 0, **same | changes)
-
-
-def study(tmp_path: Path, runs: list[tuple[Row, float]], predicted: Any = None) -> StudyStore:
-    """Runs and the time of all their steps, ms."""
-    store = StudyStore(tmp_path, "demo")
-    for run, step_ms in runs:
-        store.write_run(run["run_id"], tables_of(run, step_ms, noise=0.0))
-    if predicted is not None:
-        store.predictions_file.write_text(json.dumps(predicted), encoding="utf-8")
-    return store
-
-
-def tables_in(store: StudyStore) -> dict[str, Table]:
-    found = study_of(replace(load(store), predictions=read_predictions(store)))
-    return {table.key: table for table in make_tables(found.records, books_of(found))}
-
-
-def cells(table: Table) -> list[dict[str, str]]:
-    lines = [line for line in markdown(table).splitlines() if line.startswith("| ")]
-    head, _, *rows = (line.strip("| ").split(" | ") for line in lines)
-    return [dict(zip(head, row, strict=True)) for row in rows]
-
-
-def rows_of(table: Table) -> list[dict[str, str]]:
-    return list(csv.DictReader(io.StringIO(csv_text(table))))
-
-
-def figure_of(store: StudyStore) -> Figure:
-    ((name, _, figure, _),) = pictures(books_of(study_of(load(store))), read_predictions(store))
-    assert name == "ledger"
-    assert figure is not None
-    return figure
 
 
 @pytest.fixture
@@ -196,76 +146,6 @@ def test_contenders_timed_side_by_side_have_the_same_ledger(tmp_path: Path) -> N
     )
     assert "ledger_bytes" in tables_in(store)
     figure_of(store)
-
-
-# -------------------------------------------------------------------------------- predictions
-
-
-def predicted(method: str, density: float, peak_mib: float, step_ms: float | None) -> Row:
-    return {
-        "workload": "vit-digits",
-        "method": method,
-        "density": density,
-        "batch_size": 64,
-        "kind": "ordinary",
-        "device": "cpu",
-        "predicted_step_ms": step_ms,
-        "predicted_peak_allocated_bytes": peak_mib * MIB,
-    }
-
-
-def test_predicted_stands_beside_measured_with_its_error(tmp_path: Path) -> None:
-    rows = [predicted("dense", 1.0, 64.0, None), predicted("static", 0.3, 31.92, 4.0)]
-    runs = [(dense(), 10.0), (run_row("static", 0.3, 0), 5.0)]
-    reference, static = cells(tables_in(study(tmp_path, runs, rows))["ledger_predictions"])
-    assert (reference["peak predicted, MiB"], reference["peak error, %"]) == ("64.00 P", "+0.00")
-    assert reference["step predicted, ms"] == reference["step error, %"] == "–"  # noqa: RUF001
-    # 31.92 for 30.4 MiB is 5 % too much, 4 for 5 ms 20 % too little.
-    assert static["kind of step"] == "ordinary"
-    assert static["peak predicted, MiB"] == "31.92 P"
-    assert static["peak measured, MiB"] == "30.40 C"
-    assert static["peak error, %"] == "+5.00"
-    assert static["step predicted, ms"] == "4.00 P"
-    assert static["step measured, ms [95%]"].startswith("5.000 [")
-    assert static["step error, %"] == "-20.00"
-
-
-def test_without_predictions_there_is_no_such_table(three: StudyStore) -> None:
-    assert tables_in(three).keys() == {"ledger", "ledger_bytes"}
-
-
-def test_every_kind_of_step_has_its_own_error_and_the_run_one(tmp_path: Path) -> None:
-    run = run_row("barter", 0.3, 0)
-    rows = [
-        predicted("barter", 0.3, 30.4, step_ms) | {"kind": kind}
-        for kind, step_ms in (("ordinary", 5.0), ("collecting", 5.0), ("collecting+update", 5.0))
-    ]
-    table = tables_in(study(tmp_path, [(run, 5.0)], rows))["ledger_predictions"]
-    kinds = {row["kind of step"]: row["step error, %"] for row in cells(table)}
-    # Updates take 5 ms more, 6 of 180 timed steps: 5 of 5 + 30 / 180 on the average.
-    assert kinds == {
-        "all kinds": "-3.23",
-        "ordinary": "+0.00",
-        "collecting": "+0.00",
-        "collecting+update": "-50.00",
-    }
-
-
-def test_a_timed_study_has_predictions_by_kind(tmp_path: Path) -> None:
-    runs = [timed_run("dense", 1.0), timed_run("barter", 0.3)]
-    store = write_timed(tmp_path, runs, noise=0.0, drift=0.0)
-    rows = [
-        predicted("barter", 0.3, 30.4, 3.0) | {"kind": "collecting"},
-        predicted("barter", 0.3, 30.4, 3.0) | {"kind": "collecting+update"},
-    ]
-    store.predictions_file.write_text(json.dumps(rows), encoding="utf-8")
-    whole, collecting, update = cells(tables_in(store)["ledger_predictions"])
-    assert whole["step predicted, ms"] == "–"  # noqa: RUF001 - ordinary steps were not predicted
-    # Collecting steps take 5 + 1 ms and 1 MiB less than the update, which has the peak.
-    assert collecting["step error, %"] == "-50.00"
-    assert collecting["peak measured, MiB"] == "29.40 C"
-    assert update["peak error, %"] == "+0.00"
-    assert update["step measured, ms [95%]"] == "–"  # noqa: RUF001 - only windows were timed
 
 
 # ------------------------------------------------------------------------------------ picture

@@ -185,7 +185,7 @@ def test_predictions_that_fit_no_run_are_counted_at_the_head(tmp_path: Path) -> 
     row |= {"kind": "ordinary", "device": "cpu", "predicted_step_ms": 9.0}
     store.predictions_file.write_text(json.dumps([row]))
     _, text = rendered(store)
-    assert "Of 1 predictions, 1 are of no contender with figures here" in text
+    assert "Predictions without a measured counterpart: 1 of 1" in text
 
 
 def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
