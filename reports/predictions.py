@@ -120,7 +120,7 @@ def _prediction(row: Any) -> Prediction:
     missing = [key for key in needed if key not in row]
     if missing:
         raise ValueError(f"{', '.join(missing)} missing")
-    for key in _TEXTS:
+    for key in (*_TEXTS, *(("gpu",) if row.get("gpu") is not None else ())):
         if not isinstance(row[key], str) or not row[key]:
             raise ValueError(f"{key} takes a text, not {row[key]!r}")
     wrong = [flag for flag in row["kind"].split("+") if flag not in FLAGS]

@@ -70,6 +70,7 @@ def test_options_are_named_as_in_reports(tmp_path: Path) -> None:
         ([ROW, 3], "row 2: it is no object"),
         ([{"method": "dense"}], "row 1: workload, kind, device, density, batch_size missing"),
         ([ROW | {"device": None}], "row 1: device takes a text, not None"),
+        ([ROW | {"gpu": 3}], "row 1: gpu takes a text, not 3"),
         ([ROW | {"density": "0.3"}], "row 1: density takes a number, not '0.3'"),
         ([ROW | {"predicted_step_ms": -1}], "row 1: predicted_step_ms is -1: it must be above 0"),
         ([ROW | {"predicted_step_ms": float("nan")}], "row 1: predicted_step_ms is nan"),
