@@ -51,11 +51,11 @@ def _judge(difference: Estimate | None, family: int) -> Judged:
     if difference.se is None:
         return Judged(difference, None, Verdict.ONE_SEED)
     confidence = 1 - (1 - CONFIDENCE) / family
-    own, together = (_within(difference, level) for level in (CONFIDENCE, confidence))
+    own, together = (within(difference, level) for level in (CONFIDENCE, confidence))
     return Judged(own, together, _verdict(together, difference.se))
 
 
-def _within(difference: Estimate, confidence: float) -> Estimate:
+def within(difference: Estimate, confidence: float) -> Estimate:
     """With an interval of that level, cut off where no difference of accuracies can be."""
     reach = student_reach(difference.se or 0.0, difference.dof, confidence)
     low, high = difference.value - reach, difference.value + reach
