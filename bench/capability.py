@@ -27,21 +27,31 @@ def refuse_impossible(execution: Execution, device: ResolvedDevice) -> None:
     cores = os.cpu_count()
     if execution.threads and cores and execution.threads > cores:
         raise UsageError(f"--threads {execution.threads}: this machine has {cores} cores")
-    if execution.tf32 and device.kind != "cuda":
-        raise UsageError(f"--tf32: there is no TF32 on {where}")
-    able = _ATTENTIONS.get(device.kind)
-    if able and execution.attention not in able:
-        raise UsageError(f"--attention {execution.attention}: {where} has {', '.join(able)}")
-    if device.kind == "cuda" and execution.attention in _HALF_ONLY and execution.autocast == "none":
-        raise UsageError(
-            f"--attention {execution.attention} computes in half precision on a GPU: add"
-            " --autocast bf16 or fp16"
-        )
+    refuse_by_rule(execution, device.kind, where)
     if execution.compile and not _has_compiler(device.kind):
         need = "the package triton" if device.kind == "cuda" else "a C++ compiler, as g++"
         raise UsageError(f"--compile needs {need}, which is not here")
     if execution.autocast != "none" or (device.kind == "cuda" and _asks_of_gpu(execution)):
         _try(execution, device, where)
+
+
+def refuse_by_rule(execution: Execution, kind: str, where: str) -> None:
+    """The same for what no device of a kind can do, whether one is here or not.
+
+    Args:
+        kind: `cpu`, `cuda` or `mps`.
+        where: the device, for the message.
+    """
+    if execution.tf32 and kind != "cuda":
+        raise UsageError(f"--tf32: there is no TF32 on {where}")
+    able = _ATTENTIONS.get(kind)
+    if able and execution.attention not in able:
+        raise UsageError(f"--attention {execution.attention}: {where} has {', '.join(able)}")
+    if kind == "cuda" and execution.attention in _HALF_ONLY and execution.autocast == "none":
+        raise UsageError(
+            f"--attention {execution.attention} computes in half precision on a GPU: add"
+            " --autocast bf16 or fp16"
+        )
 
 
 def _asks_of_gpu(execution: Execution) -> bool:

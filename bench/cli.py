@@ -83,10 +83,23 @@ def plan(
     optimizer: Optimizer = None,
     threads: Threads = None,
     pad_channels: PadChannels = None,
+    predict: Annotated[
+        bool, typer.Option("--predict", help="memory, compute and time of every kind of step")
+    ] = False,
+    device: Annotated[
+        str | None, typer.Option(help="of --predict: cpu, the default; or cuda, with --gpu")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option(help="of --predict: model of a GPU, which need not be here")
+    ] = None,
+    cards: Annotated[
+        Path | None, typer.Option(help="of --predict: TOML file with peaks of further GPUs")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print a list of rows")] = False,
 ) -> None:
-    """Budgets, transfers, MACs and schedules of a study, without running it."""
-    from bench.commands import plan_command
+    """Budgets, transfers, MACs and schedules of a study, or (--predict) what its steps cost on a
+    device; without running it."""
+    from bench.commands import Prediction, plan_command
 
     given = {
         "workload": workload,
@@ -101,8 +114,10 @@ def plan(
         "optimizer": optimizer,
         "threads": threads,
         "pad_channels": pad_channels,
+        "device": device,
+        "gpu": gpu,
     }
-    plan_command(file, given, as_json, Console())
+    plan_command(file, given, as_json, Console(), Prediction(predict, cards))
 
 
 @app.command()
@@ -161,6 +176,17 @@ def status(
     from bench.status import status_command
 
     status_command(study, results, Console())
+
+
+@app.command()
+def pack(
+    study: Annotated[str, typer.Argument(help="a study that is not being run")],
+    results: Results = DEFAULT_RESULTS,
+) -> None:
+    """Put a study's records into one file per table, to keep or to send."""
+    from bench.commands import pack_command
+
+    pack_command(study, results, Console())
 
 
 @app.command("list")

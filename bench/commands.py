@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,13 @@ from rich.table import Table
 
 from bench.errors import UsageError
 from bench.experiments.catalog import EXPERIMENTS
+from bench.lock import exclusive
 from bench.method_registry import METHODS
 from bench.modes import TRAIN
 from bench.spec import REAL
 from bench.store import StudyStore, latest_study
 from bench.study_file import DEFAULT, study_spec
-from bench.wording import percentage, say
+from bench.wording import count, percentage, say
 from bench.workloads.registry import WORKLOADS
 
 PLAN_DEFAULT = replace(DEFAULT, densities=(0.1, 0.3, 0.5, 0.7))
@@ -65,20 +66,60 @@ def _study_to_report(study: str | None, results: Path) -> StudyStore:
     return store
 
 
+@dataclass(frozen=True)
+class Prediction:
+    """What `bench plan --predict` is told beside what a study is made of."""
+
+    wanted: bool = False
+    cards: Path | None = None
+    """File with tables [cards.NAME]."""
+
+
 def plan_command(
-    file: Path | None, given: Mapping[str, Any], as_json: bool, console: Console
+    file: Path | None,
+    given: Mapping[str, Any],
+    as_json: bool,
+    console: Console,
+    prediction: Prediction = Prediction(),
 ) -> None:
+    """Budgets and counts in closed form, or predicted costs of steps.
+
+    Raises:
+        UsageError: no study could be made of it, or an option of --predict stands alone.
+    """
     from bench.plan import study_rows
     from bench.plan_tables import show_plan
 
+    alone = {**given, "cards": prediction.cards}
+    for option in ("device", "gpu", "cards"):
+        if alone.get(option) is not None and not prediction.wanted:
+            raise UsageError(f"--{option}: an option of --predict alone; a plan is of no device")
     spec = study_spec(file, given, PLAN_DEFAULT, to_run=False)
     if spec.mode == TRAIN and spec.steps is None:  # a full schedule reads its data set
         replace(spec, data=REAL).check(to_run=False)
+    if prediction.wanted:
+        from bench.predict.command import predict_command
+
+        predict_command(spec, file, prediction.cards, as_json, console)
+        return
     rows = study_rows(spec)
     if as_json:
         console.out(json.dumps(rows, indent=2), highlight=False)
         return
     show_plan(rows, console)
+
+
+def pack_command(study: str, results: Path, console: Console) -> None:
+    """Put a study's records into one file per table.
+
+    Raises:
+        UsageError: there is no such study, it is being run, or its records cannot be read.
+    """
+    store = StudyStore(results, study)
+    store.require()
+    with exclusive(store.folder):
+        packed = store.pack()
+    say(console, f"{count(packed, 'run')} of study {study} in {store.folder / 'packed'}")
 
 
 def list_command(console: Console) -> None:

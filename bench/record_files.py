@@ -1,6 +1,7 @@
 """One record file: rows to a parquet table of the schema, and back, checked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,26 +35,38 @@ def to_arrow(table: str, run_id: str, rows: Sequence[Row]) -> pa.Table:
 
 
 def read_file(path: Path, table: str, wanted: pa.Schema, loaded: set[str]) -> pa.Table:
-    """One file's rows in the wanted schema; none if its run is not to be loaded.
+    """One run's rows in the wanted schema; none if that run is not to be loaded.
 
     Every file is opened, so that a foreign one is reported rather than passed over.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            _check_footer(path, table, file.schema_arrow.metadata or {})
-            if path.stem not in loaded:
-                return no_rows(wanted)
-            there = [name for name in wanted.names if name in file.schema_arrow.names]
-            content = file.read(columns=there)
-    except (pa.ArrowException, OSError) as error:
-        reason = f"damaged or foreign ({one_line(error)})"
-        raise UsageError(f"cannot read {path}, {reason}: move it out of the results") from error
+    with opened(path, table) as file:
+        if path.stem not in loaded:
+            return no_rows(wanted)
+        there = [name for name in wanted.names if name in file.schema_arrow.names]
+        content = file.read(columns=there)
     ids = content["run_id"].unique().to_pylist() if "run_id" in there else [None]
     if ids not in ([], [path.stem]) or (table == "runs" and content.num_rows != 1):
         raise UsageError(f"{path} does not hold exactly the rows of run {path.stem}")
+    return to_schema(path, content, wanted)
+
+
+@contextmanager
+def opened(path: Path, table: str) -> Iterator[pq.ParquetFile]:
+    """A record file of that table. Raises UsageError for any other, and if reading it fails."""
+    try:
+        with pq.ParquetFile(path) as file:
+            _check_footer(path, table, file.schema_arrow.metadata or {})
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        reason = f"damaged or foreign ({one_line(error)})"
+        raise UsageError(f"cannot read {path}, {reason}: move it out of the results") from error
+
+
+def to_schema(path: Path, content: pa.Table, wanted: pa.Schema) -> pa.Table:
+    """A file's rows in the wanted types and order; what it lacks is null."""
     columns = []
     for field in wanted:
-        if field.name not in there:
+        if field.name not in content.column_names:
             columns.append(pa.nulls(content.num_rows, field.type))
             continue
         try:

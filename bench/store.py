@@ -1,9 +1,11 @@
 """The records on disk: one parquet file per run and table, written aside and renamed.
 
     results/<study>/{runs,steps,evals,updates,telemetry}/<run_id>.parquet
+    results/<study>/packed/{runs,steps,...}.parquet     (after `bench pack`: many runs in one)
     results/<study>/study.json
     results/<study>/experiment.json          (of a named experiment)
     results/<study>/running.json             (while a run is under way)
+    results/<study>/predictions.json         (if someone put it there; read by reports)
     results/<study>/report/
     results/<study>/checkpoints/<run_id>/    (bench.checkpoints)
 
@@ -25,8 +27,9 @@ import pyarrow.parquet as pq
 
 from bench.errors import UsageError
 from bench.files import cannot, clean_partial, read_json, write_aside
+from bench.packed import packed_ids, read_packed, write_packed
 from bench.record_files import Row, no_rows, read_file, to_arrow
-from bench.schema import TABLES, arrow_schema
+from bench.schema import OK, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +75,11 @@ class StudyStore:
     def experiment_file(self) -> Path:
         """Of a study that belongs to a named experiment."""
         return self.folder / "experiment.json"
+
+    @property
+    def predictions_file(self) -> Path:
+        """What runs were predicted to cost, if someone put that beside them."""
+        return self.folder / "predictions.json"
 
     @property
     def running_file(self) -> Path:
@@ -167,10 +175,13 @@ class StudyStore:
         if columns is not None:
             names = set(columns) | {"run_id"}
             wanted = pa.schema([field for field in wanted if field.name in names])
-        loaded = {path.stem for path in self._files("runs")}
+        loaded = self._ids("runs")
         if run_ids is not None:
             loaded &= set(run_ids)
-        parts = [read_file(path, table, wanted, loaded) for path in self._files(table)]
+        files = self._files(table)
+        parts = [read_file(path, table, wanted, loaded) for path in files]
+        older = loaded - {path.stem for path in files}
+        parts += read_packed(self._packed(table), table, wanted, older)
         return pa.concat_tables([no_rows(wanted), *parts])
 
     def read(self, table: str) -> "pd.DataFrame":
@@ -187,8 +198,35 @@ class StudyStore:
         """Ids of recorded runs that lack a file of some table: they count as not done."""
         # Records from before `bench run --mode time` have no blocks, and need none.
         needed = [table for table in TABLES if table not in ("segments", "blocks")]
-        whole = set.intersection(*({path.stem for path in self._files(t)} for t in needed))
-        return sorted({path.stem for path in self._files("runs")} - whole)
+        whole = set.intersection(*(self._ids(table) for table in needed))
+        return sorted(self._ids("runs") - whole)
+
+    def pack(self) -> int:
+        """Put the records of all runs that succeeded into one file per table; returns their number.
+
+        Others stay as they are, to be run again. Nothing is lost if it is interrupted: single files
+        go when all packed ones are there. Raises UsageError as `arrow`, and if a file cannot be
+        written.
+        """
+        packed = {run_id for run_id, row in self.finished().items() if row["status"] == OK}
+        packed -= set(self.incomplete())
+        for table in TABLES:
+            rows = self.arrow(table, run_ids=packed)
+            write_packed(self._packed(table), table, rows, packed)
+        # `runs` last, as when they were written: without it, a run's other files are not read.
+        for table in sorted(TABLES, key=lambda table: table == "runs"):
+            for path in self._files(table):
+                if path.stem in packed:
+                    path.unlink()
+        return len(packed)
+
+    def _ids(self, table: str) -> set[str]:
+        """Runs that have a record in a table, if only to say that they have no row."""
+        single = {path.stem for path in self._files(table)}
+        return single | packed_ids(self._packed(table), table)
+
+    def _packed(self, table: str) -> Path:
+        return self.folder / "packed" / f"{table}.parquet"
 
     def _files(self, table: str) -> list[Path]:
         folder = self.folder / table
@@ -208,7 +246,10 @@ def studies(root: Path) -> list[str]:
 def latest_study(root: Path) -> str:
     """The most recently changed study that has a run. Raises UsageError if there is none."""
     for study in studies(root):
-        if any((root / study / "runs").glob("[!.]*.parquet")):
+        if (
+            any(root.joinpath(study).glob("runs/[!.]*.parquet"))
+            or (root / study / "packed" / "runs.parquet").exists()
+        ):
             return study
     raise UsageError(f"no study with a run in {root}: start one with `bench run`")
 

@@ -15,6 +15,7 @@ from bench.errors import UsageError
 from bench.execution import Execution
 from bench.method_options import Options, nearest
 from bench.modes import TRAIN
+from bench.predict.cards import Card, read_cards
 from bench.spec import REAL, SYNTHETIC, Grid, StudySpec
 from bench.workloads.registry import get_workload
 
@@ -134,7 +135,7 @@ KEYS = GRID_KEYS | {
     "init_from": Key("init_from", _word),
     "options": Key("options", _options),
 }
-"""Keys of a study file, [[grid]] apart."""
+"""Keys of a study file, [[grid]] and [cards] apart."""
 
 
 def study_spec(
@@ -143,7 +144,8 @@ def study_spec(
     """The study that was asked for, checked as far as that needs no device.
 
     Args:
-        file: a study file in TOML, with the keys of `KEYS` and tables [[grid]].
+        file: a study file in TOML, with the keys of `KEYS` and tables [[grid]] and
+            [cards.NAME].
         given: options of the command line by the same keys; None where not given. One of a
             grid's replaces that key in every grid.
         default: what neither says of a grid.
@@ -154,6 +156,7 @@ def study_spec(
     """
     content = _read_toml(file) if file else {}
     tables = content.pop("grid", [{}])
+    read_cards(content.pop("cards", {}), f"{file}")  # of `bench plan --predict`; wrong ones here
     values = _read(content, KEYS, f"{file}")
     over: dict[str, Any] = {}
     for key, value in given.items():
@@ -209,7 +212,7 @@ def _read(table: Mapping[str, Any], keys: Mapping[str, Key], where: str) -> dict
     """The values of a TOML table by their fields; UsageError for a key that is not in `keys`."""
     for key in table:
         if key not in keys:
-            known = [*keys, "grid"] if keys is KEYS else keys
+            known = [*keys, "grid", "cards"] if keys is KEYS else keys
             raise UsageError(f"{where}: unknown key {key!r}; {nearest(key, known)}")
     return {keys[key].field: keys[key].read(f"{where}: {key}", table[key]) for key in table}
 
@@ -225,6 +228,11 @@ def _default_name(file: Path | None, spec: StudySpec) -> str:
     shared = {k: v for k, v in spec.shared().items() if v or k not in _LATER}
     digest = hashlib.sha256(json.dumps(shared, sort_keys=True).encode()).hexdigest()
     return f"{spec.workloads[0]}-{digest[:6]}"
+
+
+def cards_of_study(file: Path) -> tuple[Card, ...]:
+    """The cards that a study file describes. Raises UsageError as `read_cards` does."""
+    return read_cards(_read_toml(file).get("cards", {}), f"{file}")
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """The words around the tables: which setting, what the interval is, what was left out."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from bench.reason_codes import FOREIGN_CPU_LOAD, FOREIGN_GPU_PROCESS
 from bench.schema import EXECUTION_DEFAULTS
 from reports.contenders import COMPARABLE, Setting, density_text, run_name
 from reports.formats import number
@@ -28,6 +30,7 @@ METHOD = (
 )
 ONE_RUN = "covers only step-to-step variation within one process, not that between launches"
 MOST_NAMES = 6
+DISTURBED = (FOREIGN_CPU_LOAD, FOREIGN_GPU_PROCESS)
 DISAGREEMENT = 1.2
 SEQUENTIAL = (
     "Runs were sequential processes, not interleaved blocks: drift of the machine between runs "
@@ -93,7 +96,12 @@ def setting_columns(setting: Setting) -> dict[str, Any]:
     return dict(zip(COMPARABLE, setting.values, strict=True))
 
 
-def single_runs(summaries: Sequence[Summary]) -> list[str]:
+def timing_notes(summaries: Sequence[Summary]) -> list[str]:
+    """What makes the times of contenders doubtful; for every table that has some."""
+    return [*_single_runs(summaries), *_disagreements(summaries), *_disturbances(summaries)]
+
+
+def _single_runs(summaries: Sequence[Summary]) -> list[str]:
     """A note naming the contenders whose interval rests on one process."""
     single = [s.contender for s in summaries if s.times.mean and s.times.mean.runs == 1]
     timed = [s for s in summaries if s.times.mean]
@@ -105,7 +113,7 @@ def single_runs(summaries: Sequence[Summary]) -> list[str]:
     return [f"One run only, so that the interval {ONE_RUN}: {names}."]
 
 
-def disagreements(summaries: Sequence[Summary]) -> list[str]:
+def _disagreements(summaries: Sequence[Summary]) -> list[str]:
     """A note naming contenders whose runs differ by more than DISAGREEMENT in their means."""
     named = [
         f"{s.contender.label_with_density} ({number(means.low)} to {number(means.high)} ms)"
@@ -117,6 +125,22 @@ def disagreements(summaries: Sequence[Summary]) -> list[str]:
     return [
         "Runs disagree, as on a machine that did other work: the means of single runs of "
         f"{', '.join(named)} differ by more than {DISAGREEMENT - 1:.0%}."
+    ]
+
+
+def disturbed(summaries: Sequence[Summary]) -> list[str]:
+    """How many runs something else computed beside, for each kind of it."""
+    runs = [run for s in summaries for run in s.contender.runs]
+    counts = Counter(c for run in runs for c in run["reason_codes"] or () if c in DISTURBED)
+    return [f"{n} of {_count(len(runs), 'run')} ({c})" for c, n in sorted(counts.items())]
+
+
+def _disturbances(summaries: Sequence[Summary]) -> list[str]:
+    """A note counting them: such times are no evidence of speed."""
+    return [
+        f"Disturbed by other programs: {what}. Their times are no evidence of speed: "
+        "`--mode time` is for that."
+        for what in disturbed(summaries)
     ]
 
 

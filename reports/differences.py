@@ -14,6 +14,9 @@ from reports.formats import points
 from reports.statistics import CONFIDENCE, Estimate, student_reach
 from reports.table import Column, Shown
 
+WIDEST = 100.0
+"""Points: no two accuracies differ by more."""
+
 
 class Verdict(StrEnum):
     """Of mine minus theirs."""
@@ -48,17 +51,24 @@ def _judge(difference: Estimate | None, family: int) -> Judged:
     if difference.se is None:
         return Judged(difference, None, Verdict.ONE_SEED)
     confidence = 1 - (1 - CONFIDENCE) / family
-    reach = student_reach(difference.se, difference.dof, confidence)
+    own, together = (within(difference, level) for level in (CONFIDENCE, confidence))
+    return Judged(own, together, _verdict(together, difference.se))
+
+
+def within(difference: Estimate, confidence: float) -> Estimate:
+    """With an interval of that level, cut off where no difference of accuracies can be."""
+    reach = student_reach(difference.se or 0.0, difference.dof, confidence)
     low, high = difference.value - reach, difference.value + reach
-    together = replace(difference, low=low, high=high)
-    return Judged(difference, together, _verdict(low, high, difference.se))
+    return replace(difference, low=max(low, -WIDEST), high=min(high, WIDEST))
 
 
-def _verdict(low: float, high: float, se: float) -> Verdict:
+def _verdict(together: Estimate, se: float) -> Verdict:
+    assert together.low is not None
+    assert together.high is not None
     # Equal differences of a few seeds come from counting few images, not from certainty.
-    if se == 0 or low <= 0 <= high:
+    if se == 0 or together.low <= 0 <= together.high:
         return Verdict.UNDECIDED
-    return Verdict.HIGHER if low > 0 else Verdict.LOWER
+    return Verdict.HIGHER if together.low > 0 else Verdict.LOWER
 
 
 def _has_interval(difference: Estimate | None) -> bool:

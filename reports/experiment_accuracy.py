@@ -109,6 +109,11 @@ def accuracy_notes(setting: Setting, here: Sequence[Summary]) -> list[str]:
     notes = [f"Test images: {' or '.join(f'{n:,}' for n in images)}."] if images else []
     if any(s.top1 and s.top1.runs == 1 for s in here):
         notes.append("Where n is one seed there is no interval.")
+    if any(s.top1 and s.top1.se == 0 for s in here):
+        notes.append(
+            "An interval of no width means that all seeds classified as many images: so few seeds "
+            "and images say nothing of the spread then."
+        )
     return notes
 
 

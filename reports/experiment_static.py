@@ -123,7 +123,7 @@ def _costs(study: Study) -> Table:
             }
             for s in here
         ]
-        notes = [*captions.single_runs(here), *captions.disagreements(here)]
+        notes = captions.timing_notes(here)
         sections.append(section(study.records, setting, here, columns, rows, notes))
     notes = [
         "Parameters: whole model at the end of training, mean over runs; stored: physically in the "

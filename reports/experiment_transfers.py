@@ -60,7 +60,7 @@ def tables(family: Family) -> list[Table]:
         notes = [
             f"Density here: {used}. The published one is not known.",
             *accuracy_notes(setting, here),
-            *captions.single_runs(here),
+            *captions.timing_notes(here),
         ]
         sections.append(section(study.records, setting, here, COLUMNS, rows, notes))
     notes = [

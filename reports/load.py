@@ -23,6 +23,7 @@ from bench.schema import (
     WARM_UP,
 )
 from bench.store import StudyStore
+from reports.predictions import Prediction
 from reports.statistics import Floats, Launch
 from reports.step_counts import Counts, count_by_kind
 
@@ -107,6 +108,7 @@ class Records:
     store: StudyStore
     mode: str = TRAIN
     forced: bool = False  # ratios across settings were asked for
+    predictions: Sequence[Prediction] = ()  # of the study's file of them, if that was read
 
     @property
     def shown(self) -> list[Run]:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from reports.differences import within
 from reports.matched import ROUNDING, Entrant, Peers
-from reports.statistics import Estimate, student_mean, student_reach
+from reports.statistics import Estimate, student_mean
 from reports.summary import difference_by_seed
 from reports.verdicts import together
 
@@ -97,7 +98,8 @@ def _unless_equal(estimate: Estimate | None) -> Estimate | None:
 def _judge(difference: Estimate, family: int) -> Lead:
     if difference.se is None:
         return Lead(difference, Verdict.ONE_SEED if difference.runs == 1 else Verdict.NO_SPREAD)
-    reach = student_reach(difference.se, difference.dof, together(family))
-    low, high = difference.value - reach, difference.value + reach
-    verdict = Verdict.HIGHER if low > 0 else Verdict.LOWER if high < 0 else Verdict.UNDECIDED
-    return Lead(replace(difference, low=low, high=high), verdict)
+    lead = within(difference, together(family))
+    assert lead.low is not None
+    assert lead.high is not None
+    above, below = lead.low > 0, lead.high < 0
+    return Lead(lead, Verdict.HIGHER if above else Verdict.LOWER if below else Verdict.UNDECIDED)

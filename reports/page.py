@@ -14,6 +14,7 @@ from reports import (
     captions_time,
     experiments,
     forced,
+    page_ledger,
     page_time,
     tables_memory,
     tables_operations,
@@ -25,6 +26,7 @@ from reports.captions import METHOD
 from reports.experiment_family import study_of
 from reports.load import Records, Standing, load
 from reports.picture import Picture
+from reports.predictions import read_predictions
 from reports.report_files import (
     clear,
     files_section,
@@ -72,10 +74,11 @@ def render(store: StudyStore, console: Console, force: bool = False) -> list[Pat
     Args:
         force: add ratios between contenders of different settings, marked as such.
 
-    Raises UsageError for a study that does not exist or has no run, for records that cannot be
-    read, and if the report cannot be written.
+    Raises UsageError for a study that does not exist or has no run, for records or predictions
+    that cannot be read, and if the report cannot be written.
     """
-    content = _content(replace(load(store), forced=force))
+    records = replace(load(store), forced=force, predictions=read_predictions(store))
+    content = _content(records)
     # Written first: a reader who closes the terminal's pipe early still gets the files.
     with writing(store.report_folder):
         written = _write(store.report_folder, store.study, content)
@@ -88,6 +91,7 @@ def _content(records: Records) -> Content:
     study = study_of(records)
     records, summaries, comparisons = study.records, study.summaries, study.comparisons
     own = experiments.part_of(study)
+    books = page_ledger.books_of(study)
     if records.mode == TIME:
         across = [forced.timed(comparisons)] if records.forced else []
         tables = [*page_time.make_tables(records, comparisons), *_closing(records)]
@@ -99,9 +103,12 @@ def _content(records: Records) -> Content:
         pictured = pictures(records, summaries)
         method = METHOD
     return Content(
-        head=[*overview(records), *own.head],
-        tables=[*own.tables, *_filled(across), *tables],
-        pictures=chain(own.pictures, pictured),
+        head=[*overview(records), *page_ledger.head(records, books), *own.head],
+        tables=[
+            *(*own.tables, *_filled(across)),
+            *(*page_ledger.make_tables(records, books), *tables),
+        ],
+        pictures=chain(own.pictures, page_ledger.pictures(books, records.predictions), pictured),
         method=method,
     )
 
@@ -184,7 +191,10 @@ def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture
         yield f"accuracy{tail}", f"Accuracy against compute{where}", figure, none
         names: Counter[str] = Counter()
         for contender in (s.contender for s in here):
-            if not contender.first_run["is_dynamic"]:
+            run = contender.first_run
+            if (
+                not run["is_dynamic"] or run["realisation"] == "masked"
+            ):  # its widths are the model's
                 continue
             names[contender.slug] += 1
             again = f"-{names[contender.slug]}" if names[contender.slug] > 1 else ""
@@ -196,8 +206,8 @@ def pictures(records: Records, summaries: Sequence[Summary]) -> Iterable[Picture
 def _stems() -> set[str]:
     """Of every file that a report may have."""
     return {
-        *(*PICTURES, *page_time.PICTURES),
-        *(make.__name__ for make in (*TABLES, *page_time.TABLES)),
+        *(*PICTURES, *page_time.PICTURES, *page_ledger.PICTURES),
+        *(make.__name__ for make in (*TABLES, *page_time.TABLES, *page_ledger.TABLES)),
         forced.KEY,
         "left_out",
         "configuration",

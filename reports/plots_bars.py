@@ -43,6 +43,7 @@ def step_time(setting: Setting, summaries: Sequence[Summary]) -> Figure | None:
         if any(s.times.mean and s.times.mean.runs == 1 for s in summaries)
         else ""
     )
+    note = ". ".join([note, *(f"Disturbed: {what}" for what in captions.disturbed(summaries))])
     return _bars(setting, summaries, bar, "Mean step time", "mean step time, ms", note)
 
 

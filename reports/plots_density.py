@@ -1,6 +1,7 @@
 """Accuracy against density: one line per method, dense as a horizontal band."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -14,6 +15,8 @@ from reports.summary import Summary
 
 LEAST_ROOM = 5.0
 """Points that an interval may always reach beyond the means."""
+MARK_ROOM = 2.0
+"""Points beyond 0 and 100, so that marks there are whole."""
 DODGE = 0.5
 """Width, in steps of the density axis, over which methods' marks are spread."""
 
@@ -37,10 +40,11 @@ def against_density(
     axes = figure.subplots()
     densities = sorted({density for points in lines.values() for density, _ in points})
     place = {density: x for x, density in enumerate(densities)}
-    level = value_of(dense) if dense else None
+    level = _possible(value_of(dense)) if dense else None
     drawn = [e for points in lines.values() for _, e in points] + ([level] if level else [])
     ends = [end for e in drawn for end in (e.low, e.high) if end is not None]
-    axes.set_ylim(*limits([e.value for e in drawn], ends, LEAST_ROOM))
+    low, high = limits([e.value for e in drawn], ends, LEAST_ROOM)
+    axes.set_ylim(max(low, -MARK_ROOM), min(high, 100 + MARK_ROOM))
     styles = line_styles([*lines, "dense"])
     legend: dict[str, Any] = {}
     if level:
@@ -59,7 +63,7 @@ def against_density(
     axes.set_xticks(range(len(densities)), [density_text(density) for density in densities])
     axes.set_xlim(-0.6, len(densities) - 0.4)
     axes.set_xlabel("density (marks of methods are spread for legibility)")
-    axes.set_ylabel(f"{what.lower()}, test split, %")
+    axes.set_ylabel(f"{what[0].lower()}{what[1:]}, test split, %")
     grid(axes, "y")
     figure.legend(
         legend.values(),
@@ -80,10 +84,17 @@ def _lines(
     """Method -> density and accuracy, by density; valid contenders alone."""
     lines: dict[str, list[tuple[float, Estimate]]] = {}
     for summary in summaries:
-        contender, value = summary.contender, value_of(summary)
+        contender, value = summary.contender, _possible(value_of(summary))
         if contender.method != "dense" and contender.valid and value:
             lines.setdefault(contender.name, []).append((contender.density, value))
     return {name: sorted(points, key=lambda point: point[0]) for name, points in lines.items()}
+
+
+def _possible(accuracy: Estimate | None) -> Estimate | None:
+    """Its interval cut off where no accuracy can be."""
+    if accuracy is None or accuracy.low is None or accuracy.high is None:
+        return accuracy
+    return replace(accuracy, low=max(0.0, accuracy.low), high=min(100.0, accuracy.high))
 
 
 def _note(drawn: Sequence[Estimate]) -> str:

@@ -1,7 +1,7 @@
 """From rows of the segments table to counts per kind of step, as those of a run in full."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,5 +54,9 @@ def _counts(rows: Sequence[Row], total_steps: int, column: str) -> Counts:
 def _kind(row: Row) -> int:
     if row["base"]:
         return UPDATE_KIND
-    flags = row["segment"].removesuffix(FINAL).split("+")
+    return kind_of(row["segment"].removesuffix(FINAL).split("+"))
+
+
+def kind_of(flags: Iterable[str]) -> int:
+    """As reports tell steps apart: one that is of several kinds counts as the last of them."""
     return max((KIND_OF_FLAG.get(flag, ORDINARY_KIND) for flag in flags), default=ORDINARY_KIND)

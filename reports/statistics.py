@@ -148,7 +148,9 @@ def student_mean(values: Sequence[float]) -> Estimate | None:
         return None
     if len(data) == 1:
         return Estimate(float(data[0]), log_scale=False)
-    se = float(data.std(ddof=1)) / math.sqrt(len(data))
+    # Differences of percentages that are equal differ in their last digits: no spread all the same.
+    equal = float(np.ptp(data)) <= 1e-9 * float(np.abs(data).max())
+    se = 0.0 if equal else float(data.std(ddof=1)) / math.sqrt(len(data))
     return student_interval(float(data.mean()), se, len(data) - 1, False, runs=len(data), steps=0)
 
 

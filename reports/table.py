@@ -8,7 +8,7 @@ from reports.formats import NOTHING
 from reports.statistics import Estimate
 
 Row = Mapping[str, Any]
-"""Column key -> value: Estimate, number, text (as it is, in any column), Shown or None."""
+"""Column key -> value: Estimate, number, text (as it is, in any column), Shown, Marked or None."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,15 @@ class Shown:
 
 
 @dataclass(frozen=True)
+class Marked:
+    """A value that says how it came about: a sign after it, and for CSV a word."""
+
+    value: Any
+    sign: str
+    word: str
+
+
+@dataclass(frozen=True)
 class Column:
     """One column. `key` is its name in CSV, `title` (with the unit) its head elsewhere."""
 
@@ -28,9 +37,15 @@ class Column:
     show: Callable[[Any], str] = str
     interval: bool = False  # CSV: three columns, key, key_low, key_high
     text: bool = False  # aligned left, may be wrapped
+    marked: bool = False  # CSV: one more column, key_is
 
     def cell(self, row: Row) -> str:
         value = row.get(self.key)
+        if isinstance(value, Marked):
+            return f"{self._text(value.value)} {value.sign}"
+        return self._text(value)
+
+    def _text(self, value: Any) -> str:
         if value is None:
             return NOTHING
         if isinstance(value, Shown):
@@ -38,11 +53,18 @@ class Column:
         return value if isinstance(value, str) else self.show(value)
 
     def csv_heads(self) -> list[str]:
-        return [self.key, f"{self.key}_low", f"{self.key}_high"] if self.interval else [self.key]
+        ends = [f"{self.key}_low", f"{self.key}_high"] if self.interval else []
+        return [self.key, *ends, *([f"{self.key}_is"] if self.marked else [])]
 
     def csv_cells(self, row: Row) -> list[Any]:
         """Full precision; empty for None."""
         value = row.get(self.key)
+        word = None
+        if isinstance(value, Marked):
+            value, word = value.value, value.word
+        return [*self._csv_numbers(value), *([word] if self.marked else [])]
+
+    def _csv_numbers(self, value: Any) -> list[Any]:
         if isinstance(value, Shown):
             value = value.value
         if not self.interval:

@@ -38,16 +38,16 @@ KINDS = {
 }
 
 
-def _fixed(value: float) -> str:
+def fixed(value: float) -> str:
     """As many decimals for all parts, so that a reader can add them up."""
     return f"{value:,.3f}"
 
 
 PART_COLUMNS = (
-    *(Column(f"{part}_mib", f"{HEADS[part]}, MiB", _fixed) for part in MEMORY_PARTS),
-    Column("sum_mib", "sum, MiB", _fixed),
+    *(Column(f"{part}_mib", f"{HEADS[part]}, MiB", fixed) for part in MEMORY_PARTS),
+    Column("sum_mib", "sum, MiB", fixed),
 )
-OUTSIDE = Column("outside_mib", "allocator's peak minus sum, MiB", _fixed)
+OUTSIDE = Column("outside_mib", "allocator's peak minus sum, MiB", fixed)
 ALLOCATOR_NOTE = (
     "The allocator's own peak, which is the headline, also holds the data set at rest, "
     "workspaces inside operators, and what the device's libraries allocate."
@@ -89,7 +89,7 @@ def memory(records: Records, summaries: Sequence[Summary]) -> Table:
 
 def memory_by_cause(records: Records, summaries: Sequence[Summary]) -> Table:
     """Nothing for records that are older than the parts."""
-    shown = [summary for summary in summaries if _largest(summary)]
+    shown = [summary for summary in summaries if largest_run(summary)]
     columns = [
         METHOD,
         DENSITY,
@@ -101,7 +101,7 @@ def memory_by_cause(records: Records, summaries: Sequence[Summary]) -> Table:
     sections = []
     for setting, here in by_setting(shown):
         rows = [
-            parts_row(parts_of(run), _allocators_peak(run)) for s in here if (run := _largest(s))
+            parts_row(parts_of(run), _allocators_peak(run)) for s in here if (run := largest_run(s))
         ]
         sections.append(section(records, setting, here, columns, rows))
     notes = [
@@ -145,7 +145,7 @@ def parts_of(row: Mapping[str, Any] | Run) -> dict[str, int]:
     return {} if None in parts.values() else parts
 
 
-def _largest(summary: Summary) -> Run | None:
+def largest_run(summary: Summary) -> Run | None:
     """The run with the largest accounted peak; None if no run knows its parts."""
     known = [run for run in summary.contender.runs if parts_of(run)]
     return max(known, key=lambda run: sum(parts_of(run).values()), default=None)

@@ -31,7 +31,7 @@ def step_time(records: Records, summaries: Sequence[Summary]) -> Table:
     sections = []
     for setting, here in by_setting(summaries):
         dense = dense_reference(summaries, setting)
-        notes = [*captions.single_runs(here), *captions.disagreements(here)]
+        notes = captions.timing_notes(here)
         if dense is None:
             notes.append("No valid dense run in this setting: no speed-up over dense.")
         rows = [
@@ -90,8 +90,7 @@ def speedups(records: Records, summaries: Sequence[Summary]) -> Table:
         )
         notes = [
             f"n, runs / steps: {counts}.",
-            *captions.single_runs(valid),
-            *captions.disagreements(valid),
+            *captions.timing_notes(valid),
             *captions.left_out(records, setting),
         ]
         runs = [run for s in here for run in s.contender.runs]
@@ -173,7 +172,7 @@ def kinds_of_step(records: Records, summaries: Sequence[Summary]) -> Table:
             }
             for s in here
         ]
-        notes = captions.single_runs(here)
+        notes = captions.timing_notes(here)
         sections.append(section(records, setting, here, columns, rows, notes))
     notes = [
         f"n of each kind: steps, {' / '.join(kinds.values())}.",

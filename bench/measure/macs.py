@@ -61,7 +61,7 @@ def is_matmul_like(operator: str) -> bool:
     return any(_MATMUL_WORD.fullmatch(word) for word in operator.split("_"))
 
 
-def _qualified_name(func: OpOverload) -> str:
+def qualified_name(func: OpOverload) -> str:
     """`namespace::operator` without the overload; in-place operators under the plain name."""
     return str(func.overloadpacket._qualified_op_name).rstrip("_")
 
@@ -132,7 +132,7 @@ class MacCounter(TorchDispatchMode):
         kwargs = kwargs or {}
         if not isinstance(func, OpOverload):
             raise UnknownOperatorError(f"higher-order operator {func} has no MAC rule")
-        name = _qualified_name(func)
+        name = qualified_name(func)
         if name in RULES:
             result = func(*args, **kwargs)
             names = (argument.name for argument in func._schema.arguments)

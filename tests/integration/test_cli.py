@@ -63,6 +63,10 @@ REFUSED = [
     (["plan", "--methods", "s2vite:overhead=offical"], "not lean or official"),
     (["plan", "--workload", "cct-cifar100", "--batch-size", "3"], "mixes pairs of images"),
     (["plan", "--workload", "vit"], "unknown workload 'vit'"),
+    (["plan", "--gpu", "L40"], "--gpu: an option of --predict alone"),
+    (["plan", "--predict", "--gpu", "B9000"], '[cards."B9000"] with fp32_tflops'),
+    (["plan", "--predict", "--device", "cuda"], "say which GPU"),
+    (["plan", "--predict", "--attention", "cudnn"], "cpu has auto, math, flash"),
 ]
 
 
@@ -234,6 +238,22 @@ def test_plan_gives_the_published_figures(
     assert (cct["heads"], cct["channels"]) == (34, 1067)
     assert sum(cct["heads_per_layer"]) == 34
     assert (cct["head_transfers"], cct["channel_transfers"]) == (2, 60)
+
+
+def test_plan_predicts_for_cards_that_are_not_here(
+    study_file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study_file.write_text(
+        'methods = ["dense", "barter"]\ndensity = 0.3\nsteps = 40\nbatch_size = 4\n'
+        '[cards.Mine]\nfp32_tflops = 1\nbandwidth_gb_per_s = 10\nmemory_gb = 8\nsource = "me"\n'
+    )
+    rows = plan(monkeypatch, capsys, str(study_file), "--predict", "--gpu", "Mine")
+    assert [row["method"] for row in rows] == ["dense", "barter", "barter", "barter"]
+    assert {(row["gpu"], row["attention_kernel"]) for row in rows} == {("Mine", "efficient")}
+    assert all(row["predicted_peak_allocated_bytes"] > 0 for row in rows)
+    assert all(row["predicted_step_ms"] > 0 for row in rows)
+    (on_cpu, *_) = plan(monkeypatch, capsys, str(study_file), "--predict", "--device", "cpu")
+    assert (on_cpu["attention_kernel"], on_cpu["predicted_step_ms"]) == ("flash", None)
 
 
 def test_plan_follows_a_study_files_multiplier(

@@ -71,8 +71,9 @@ def test_commands_that_it_shows_exist(
         # A gate would take minutes: refused for its threshold, after its options were understood.
         if arguments[0] == "check":
             dry = ["--max-slowdown", "0%"]
-        needed = ("report", "check", "compare", "status", "--continue-from", "--gpu", "full")
+        needed = ("report", "check", "compare", "status", "pack", "--continue-from", "full")
         refused = any(word in arguments for word in needed)
+        refused |= arguments[0] == "run" and "--gpu" in arguments  # a plan needs none
         expected = 2 if refused else 0
         assert call(monkeypatch, *arguments, *dry) == expected, command
         assert "No such" not in capsys.readouterr().err

@@ -49,6 +49,23 @@ def test_what_covers_zero_or_shows_no_spread_is_undecided() -> None:
     assert (covering.verdict, equal.verdict) == (Verdict.UNDECIDED, Verdict.UNDECIDED)
 
 
+def test_equal_but_for_their_last_digits_is_equal() -> None:
+    """As of two seeds and few images: 98.32 - 98.60 and 96.92 - 97.20."""
+    values = [98.32 - 98.60, 1.12 - 1.40]
+    assert values[0] != values[1]
+    (equal,) = judge([student_mean(values)])
+    assert equal.verdict is Verdict.UNDECIDED
+
+
+def test_no_difference_of_accuracies_exceeds_all_points() -> None:
+    (wide,) = judge([student_mean([10.0, -60.0])])
+    assert wide.difference is not None
+    assert wide.together is not None
+    assert (wide.difference.low, wide.difference.high) == (-100.0, 100.0)
+    assert (wide.together.low, wide.together.high) == (-100.0, 100.0)
+    assert wide.difference.value == -25.0
+
+
 def test_single_seeds_establish_nothing() -> None:
     assert "none is established" in family_note(judge([student_mean([3.0])]))
 

@@ -1,6 +1,7 @@
 """The whole report: files, pictures, what is said when there is nothing to show."""
 
 import io
+import json
 import struct
 import subprocess
 import sys
@@ -66,8 +67,16 @@ def test_a_full_report_is_written_and_printed(demo: StudyStore) -> None:
     assert len(set(written)) == len(written)
     assert written[0] == demo.report_folder / "report.md"
     names = {path.name for path in written}
-    pictures_made = {"step_time", "memory", "accuracy", "widths-barter-0.1", "widths-barter-0.3"}
+    pictures_made = {
+        "ledger",
+        "step_time",
+        "memory",
+        "accuracy",
+        "widths-barter-0.1",
+        "widths-barter-0.3",
+    }
     tables = {
+        *("ledger", "ledger_bytes"),
         *("step_time", "speedups", "kinds_of_step", "memory", "memory_by_cause"),
         *("memory_by_kind", "compute", "operations"),
         *("parameters", "accuracy", "transfers", "left_out", "configuration"),
@@ -161,6 +170,22 @@ def test_a_corrupt_record_is_one_line_and_writes_nothing(tmp_path: Path, table: 
     path.write_bytes(path.read_bytes()[:-20])
     assert str(path) in refused(store)
     assert not store.report_folder.exists()
+
+
+def test_predictions_that_cannot_be_read_are_one_line_and_write_nothing(tmp_path: Path) -> None:
+    store = write_study(tmp_path, [run_row("dense", 1.0, 0)])
+    store.predictions_file.write_text('{"schema_version": 9, "rows": []}')
+    assert "schema version 9, newer than this program's 1" in refused(store)
+    assert not store.report_folder.exists()
+
+
+def test_predictions_that_fit_no_run_are_counted_at_the_head(tmp_path: Path) -> None:
+    store = write_study(tmp_path, [run_row("dense", 1.0, 0)])
+    row = {"workload": "cct-digits", "method": "dense", "density": 1, "batch_size": 64}
+    row |= {"kind": "ordinary", "device": "cpu", "predicted_step_ms": 9.0}
+    store.predictions_file.write_text(json.dumps([row]))
+    _, text = rendered(store)
+    assert "Predictions without a measured counterpart: 1 of 1" in text
 
 
 def test_a_report_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:

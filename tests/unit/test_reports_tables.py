@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from bench.reason_codes import FOREIGN_CPU_LOAD, RESUMED
 from reports import formats
 from reports.contenders import group
 from reports.load import NO_UPDATE, load
@@ -125,6 +126,17 @@ def test_runs_that_disagree_are_named(tmp_path: Path) -> None:
     for table in make_tables(records, summaries)[:2]:
         said = r"single runs of dense 1\.0 \(10\.\d to 1[45]\.\d ms\) differ by more than 20%"
         assert re.search(said, markdown(table))
+
+
+def test_runs_that_were_disturbed_are_counted(tables: dict[str, Table], tmp_path: Path) -> None:
+    codes = {"reason_codes": [FOREIGN_CPU_LOAD, RESUMED]}
+    runs = [run_row("dense", 1.0, 0, **codes), run_row("static", 0.3, 0), run_row("static", 0.3, 1)]
+    disturbed = tables_of_study(tmp_path, runs)
+    for key in ("step_time", "speedups", "kinds_of_step"):
+        text = markdown(disturbed[key])
+        assert "Disturbed by other programs: 1 of 3 runs (foreign_cpu_load). Their times" in text
+        assert RESUMED not in text
+        assert "Disturbed" not in markdown(tables[key])
 
 
 def test_the_matrix_divides_the_columns_time_by_the_rows(tables: dict[str, Table]) -> None:

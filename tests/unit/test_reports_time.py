@@ -155,11 +155,13 @@ def test_an_outlying_block_is_counted_and_kept(tmp_path: Path) -> None:
 def test_the_tables_of_a_study_timed_side_by_side(demo: StudyStore) -> None:
     files, text, page = rendered(demo)
     stems = {
+        *("ledger", "ledger_bytes"),
         *("step_time_side_by_side", "pairs_side_by_side", "kinds_side_by_side", "update_cost"),
         *("memory", "memory_by_cause", "memory_by_segment", "compute", "operations", "parameters"),
         *("outside_the_clock", "left_out", "configuration"),
     }
     assert set(files) == {
+        *("ledger.png", "ledger.svg"),
         *("report.md", "ratio_to_dense.png", "ratio_to_dense.svg", "memory.png", "memory.svg"),
         *(f"{stem}{suffix}" for stem in stems for suffix in (".csv", ".tex")),
     }
