@@ -20,7 +20,7 @@ PARTS = {part: f"predicted_peak_{part}_bytes" for part in MEMORY_PARTS}
 
 COLUMNS = (
     *("workload", "method", "density", "kind", "step", "batch_size", "device", "gpu"),
-    *("attention", "attention_kernel", "execution", "tf32", "autocast", "optimizer"),
+    *("attention", "attention_kernel", "execution", "tf32", "autocast", "optimizer", "pad_channels"),
     *(PEAK, *PARTS.values(), "workspace_included", "gpu_memory_bytes"),
     *("executed_macs", "executed_forward_macs", "executed_backward_macs", "recomputed_macs"),
     *("ideal_macs", "predicted_moved_bytes", "predicted_step_ms", "reason"),
@@ -69,6 +69,7 @@ def _row(run: RunSpec, target: Target, prediction: "Prediction | Unpredicted") -
         "tf32": run.tf32,
         "autocast": run.execution.autocast,
         "optimizer": run.execution.optimizer,
+        "pad_channels": run.execution.pad_channels,
         "workspace_included": False,
         "gpu_memory_bytes": target.card.memory_bytes if target.card else None,
     }
