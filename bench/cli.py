@@ -16,11 +16,13 @@ from bench.cli_options import (
     BatchSize,
     Compile,
     Console,
+    CudaGraphs,
     Density,
     Device,
     Gpu,
     Methods,
     Optimizer,
+    Recompute,
     Results,
     Steps,
     StudyFile,
@@ -81,6 +83,8 @@ def plan(
     attention: Attention = None,
     optimizer: Optimizer = None,
     threads: Threads = None,
+    recompute: Recompute = None,
+    cuda_graphs: CudaGraphs = None,
     as_json: Annotated[bool, typer.Option("--json", help="print a list of rows")] = False,
 ) -> None:
     """Budgets, transfers, MACs and schedules of a study, without running it."""
@@ -98,6 +102,8 @@ def plan(
         "attention": attention,
         "optimizer": optimizer,
         "threads": threads,
+        "recompute": recompute,
+        "cuda_graphs": cuda_graphs,
     }
     plan_command(file, given, as_json, Console())
 

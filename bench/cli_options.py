@@ -24,11 +24,18 @@ Tf32 = Annotated[
 ]
 Autocast = Annotated[str | None, typer.Option(help="none, bf16 or fp16")]
 Compile = Annotated[
-    bool | None, typer.Option("--compile/--no-compile", help="the model, by torch.compile")
+    bool | None, typer.Option("--compile/--no-compile", help="the blocks, by torch.compile")
 ]
 Attention = Annotated[str | None, typer.Option(help="auto, math, flash, efficient or cudnn")]
 Optimizer = Annotated[str | None, typer.Option(help="Adam as fused, foreach or loop")]
 Threads = Annotated[int | None, typer.Option(help="of the CPU, within an operator")]
+Recompute = Annotated[
+    str | None, typer.Option(help="in backward, in place of keeping: norm, gelu, or norm,gelu")
+]
+CudaGraphs = Annotated[
+    bool | None,
+    typer.Option("--cuda-graphs/--no-cuda-graphs", help="steps recorded, then replayed"),
+]
 Results = Annotated[Path, typer.Option(help="folder of all studies")]
 
 DEFAULT_RESULTS = Path("results")

@@ -46,6 +46,8 @@ COLUMNS = (
     "attention",
     "optimizer",
     "threads",
+    "recompute",
+    "cuda_graphs",
 )
 """Keys of every row, in order."""
 

@@ -41,6 +41,8 @@ def run_identity(spec: RunSpec, study: str) -> Row:
         "compile": spec.execution.compile,
         "attention": spec.execution.attention,
         "optimizer": spec.execution.optimizer,
+        "recompute": spec.execution.recompute,
+        "cuda_graphs": spec.execution.cuda_graphs,
         "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 

@@ -38,6 +38,8 @@ EXECUTION_DEFAULTS = {
     "compile": False,
     "attention": "auto",
     "optimizer": "fused",
+    "recompute": "none",
+    "cuda_graphs": False,
 }
 """Columns of how a run was executed, and what null means there: older records lack them."""
 
@@ -92,9 +94,12 @@ RUNS = (
     Column("threads", _INT, "intra-op threads"),
     Column("tf32", _BOOL, "whether TF32 was allowed in matrix products"),
     Column("autocast", _TEXT, "none, bf16 or fp16: forward pass and loss; null: none"),
-    Column("compile", _BOOL, "whether torch.compile compiled the model; null: no"),
+    Column("compile", _BOOL, "whether torch.compile compiled the blocks; null: no"),
     Column("attention", _TEXT, "attention backend that was asked for; null: auto"),
     Column("optimizer", _TEXT, "implementation of Adam: fused, foreach, loop; null: fused"),
+    Column("recompute", _TEXT, "what backward computes again: norm, gelu, norm,gelu; null: none"),
+    Column("cuda_graphs", _BOOL, "whether steps were replayed from CUDA graphs; null: no"),
+    Column("captures", _INT, "times that a step was recorded as CUDA graphs; null: unknown"),
     Column("recompiles", _INT, "graphs compiled after the first step; null: unknown"),
     Column("git_commit", _TEXT, "commit of the harness, with +dirty for local changes"),
     Column("started_at", _TEXT, "UTC, ISO 8601"),

@@ -22,6 +22,7 @@ from bench.errors import UsageError
 from bench.finetune import inherit
 from bench.method_registry import get_method
 from bench.optimization import learning_rate, make_optimizer, step_with_decay
+from bench.recompute import recompute_in
 from bench.run_spec import RunSpec
 from bench.start import FINETUNE
 from bench.workloads.build import build_model, load_data
@@ -113,6 +114,7 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     """
     workload = get_workload(spec.workload)
     model = build_model(workload, spec.seed).to(device)
+    recompute_in(model, spec.execution.recomputes)
     optimizer = make_optimizer(model, spec.recipe, device, spec.execution.optimizer)
     if spec.start and spec.start.kind == FINETUNE:
         inherit(model, spec.start)  # dense, before the method selects units

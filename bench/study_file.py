@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.contender_label import parse_label
 from bench.errors import UsageError
-from bench.execution import Execution
+from bench.execution import RECOMPUTABLE, Execution, recomputed
 from bench.method_options import Options, nearest
 from bench.modes import TRAIN
 from bench.spec import REAL, SYNTHETIC, Grid, StudySpec
@@ -76,6 +76,12 @@ def _word(name: str, value: Any) -> str:
     raise UsageError(f"{name} takes a name, not {value!r}")
 
 
+def _recompute(name: str, value: Any) -> str:
+    """Names with commas, or a list of them, in the order in which they are always written."""
+    names = _many(_word)(name, value)
+    return recomputed(names) if set(names) <= set(RECOMPUTABLE) else ",".join(names)
+
+
 def _data(name: str, value: Any) -> str:
     if value not in (REAL, SYNTHETIC):
         raise UsageError(f"{name} is {value!r}: {REAL} or {SYNTHETIC} it must be")
@@ -111,6 +117,8 @@ EXECUTION_KEYS = {
     "attention": Key("attention", _word),
     "optimizer": Key("optimizer", _word),
     "threads": Key("threads", _integer),
+    "recompute": Key("recompute", _recompute),
+    "cuda_graphs": Key("cuda_graphs", _switch),
 }
 
 GRID_KEYS = EXECUTION_KEYS | {

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from methods.recomputed import Kept, kept
 from methods.units import UnitLayer
 
 ScoreSums = Callable[[Tensor, Tensor, int], tuple[Tensor, Tensor]]
@@ -98,16 +99,16 @@ class ScoreCollector:
     def is_open(self) -> bool:
         return bool(self._handles)
 
-    def add(self, layer: int, pending: list[Tensor], unit_size: int, gradient: Tensor) -> None:
+    def add(self, layer: int, pending: list[Kept], unit_size: int, gradient: Tensor) -> None:
         """Account one backward pass of one layer; tensors are [samples, tokens, features].
 
         Args:
-            pending: holds the activation. It is taken out, so that it lives no longer than
+            pending: gives the activation. It is taken out, so that it lives no longer than
                 backward itself would keep it; a second pass through one graph is not observed.
         """
         if not pending:
             return
-        activation = pending.pop()
+        activation = pending.pop()()
         per_unit = (*activation.shape[:-1], -1, unit_size)
         if activation.shape[-1]:
             sums = self._score_sums(
@@ -144,7 +145,8 @@ class _Probe:
     """Forward pre-hook on the map that reads the unit activations.
 
     A class and not a closure, so that a deep copy of model and collector observes itself.
-    The activation is one that backward keeps anyway (the consumer's weight gradient needs it).
+    The activation is one that backward keeps anyway (the consumer's weight gradient needs it), or
+    makes again, once for both.
     """
 
     def __init__(self, collector: ScoreCollector, layer: int, unit_size: int) -> None:
@@ -153,7 +155,7 @@ class _Probe:
     def __call__(self, _module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         activation = inputs[0]
         if torch.is_grad_enabled() and activation.requires_grad:
-            pending = [activation.detach()]
+            pending = [kept(activation)]
             activation.register_hook(
                 partial(self.collector.add, self.layer, pending, self.unit_size)
             )

@@ -64,6 +64,8 @@ def executed(setting: Setting) -> list[str]:
         "compile": "compiled",
         "attention": f"attention {setting['attention']}",
         "optimizer": f"Adam {setting['optimizer']}",
+        "recompute": f"{setting['recompute']} computed again in backward",
+        "cuda_graphs": "replayed from CUDA graphs",
     }
     return [words[c] for c, usual in EXECUTION_DEFAULTS.items() if setting[c] != usual]
 
