@@ -3,7 +3,7 @@
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +38,9 @@ class GradientGrown(Rewiring, ABC):
     @abstractmethod
     def official_overhead(self) -> Overhead:
         """What the published code does beyond the decisions, for the weights now bound."""
+
+    def launch_key(self) -> Hashable | None:
+        return None if self.config.overhead == OFFICIAL else super().launch_key()
 
     def gradient_need(self, step: int) -> GradientNeed:
         return GradientNeed.DENSE if self._collects(step) else super().gradient_need(step)

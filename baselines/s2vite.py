@@ -9,7 +9,7 @@ The published rule lets a channel come back in the update that dropped it, and o
 have gradients to be judged by: as published, the channels of a block hardly ever change.
 """
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -91,6 +91,9 @@ class AbstractS2vite(SparseMethod):
     @property
     def _is_official(self) -> bool:
         return self.config.overhead == OFFICIAL
+
+    def launch_key(self) -> Hashable | None:
+        return None if self._is_official else super().launch_key()
 
     def gradient_need(self, step: int) -> GradientNeed:
         """Dense where units grow by gradients, and wherever gradients of inactive units, which are

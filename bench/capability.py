@@ -29,6 +29,8 @@ def refuse_impossible(execution: Execution, device: ResolvedDevice) -> None:
         raise UsageError(f"--threads {execution.threads}: this machine has {cores} cores")
     if execution.tf32 and device.kind != "cuda":
         raise UsageError(f"--tf32: there is no TF32 on {where}")
+    if execution.cuda_graphs and device.kind != "cuda":
+        raise UsageError(f"--cuda-graphs: there are no CUDA graphs on {where}")
     able = _ATTENTIONS.get(device.kind)
     if able and execution.attention not in able:
         raise UsageError(f"--attention {execution.attention}: {where} has {', '.join(able)}")

@@ -51,7 +51,9 @@ class Execution:
                 f"--recompute is {self.recompute!r}: {NONE}, or any of {', '.join(RECOMPUTABLE)}"
             )
         if self.recomputes and self.compile:
-            raise UsageError("--recompute with --compile: the compiler itself decides what it keeps")
+            raise UsageError(
+                "--recompute with --compile: the compiler itself decides what it keeps"
+            )
         if self.cuda_graphs and self.autocast == "fp16":
             raise UsageError("--cuda-graphs with --autocast fp16: a scaled loss is not recorded")
         if self.threads is not None and self.threads < 1:

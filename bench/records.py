@@ -103,6 +103,7 @@ def summary(training: Training, steps: list[Row]) -> Row:
         "reason_codes": reason_codes(training),
         **method_facts(session),
         "recompiles": training.recompiles,
+        "captures": training.captures,
         "executed_head_transfers": _count(executed, "head") if scheduled else None,
         "executed_channel_transfers": _count(executed, "channel") if scheduled else None,
         "skipped_transfers": len(training.updates) - len(executed) if scheduled else None,

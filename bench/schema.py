@@ -24,7 +24,8 @@ COLLECTING = "collecting"
 UPDATE = "update"
 DENSE_GRADIENT = "dense_gradient"
 RECOMPILE = "recompile"
-FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, RECOMPILE, "evaluation")
+CAPTURE = "capture"
+FLAGS = (WARM_UP, COLLECTING, UPDATE, DENSE_GRADIENT, RECOMPILE, CAPTURE, "evaluation")
 """Flags of a step; a step without any is ordinary."""
 
 MEMORY_PARTS = (

@@ -18,13 +18,15 @@ from bench.arithmetic import (
     loss_scale,
     loss_scaler,
 )
+from bench.cuda_graphs import CudaGraphs
 from bench.errors import UsageError
 from bench.finetune import inherit
 from bench.method_registry import get_method
-from bench.optimization import learning_rate, make_optimizer, step_with_decay
+from bench.optimization import learning_rate, make_optimizer, set_rate, step_with_decay
 from bench.recompute import recompute_in
 from bench.run_spec import RunSpec
 from bench.start import FINETUNE
+from bench.step_pieces import Pieces, RecordedPieces
 from bench.workloads.build import build_model, load_data
 from bench.workloads.data import Data
 from bench.workloads.registry import get_workload
@@ -53,10 +55,13 @@ class Session:
     """The model, compiled where the run asks for it."""
     scaler: GradScaler
     """Of the loss; does nothing unless the run is in fp16."""
+    pieces: Pieces = Pieces()
+    """How the parts of a step are carried out: called, or replayed from CUDA graphs."""
 
     def uncompiled(self) -> "Session":
         """The same session, whose steps can be looked into: counters see nothing of a graph."""
-        return replace(self, forward=self.model)
+        self.pieces.forget()
+        return replace(self, forward=self.model, pieces=Pieces())
 
     @property
     def is_dynamic(self) -> bool:
@@ -79,7 +84,6 @@ class Session:
         Returns:
             The minibatch loss (still on the device) and what changed in the topology.
         """
-        images, targets = batch
         recipe, execution = self.spec.recipe, self.spec.execution
         # A method counts the steps of the run that is continued, too; a schedule starts afresh.
         rate, step = (
@@ -87,23 +91,39 @@ class Session:
             self.spec.steps_before + step,
         )
         clock.start_step()
-        with attention(execution):
+        images, targets = self.pieces.start(self.method.launch_key(), batch)
+
+        def loss_of_batch() -> Tensor:
             with autocast(execution, self.device):
                 logits = self.forward(images)
-                loss = cross_entropy(logits, targets, label_smoothing=recipe.label_smoothing)
+                return cross_entropy(logits, targets, label_smoothing=recipe.label_smoothing)
+
+        with attention(execution):
+            loss = self.pieces.run("forward", loss_of_batch)
             clock.mark("forward")
-            self.scaler.scale(loss).backward()
+            self.pieces.run("backward", lambda: self.scaler.scale(loss).backward())
+        if self.pieces.owns_gradients:
+            self.method.backward_was_replayed()
         self.method.after_backward(step, loss_scale(self.scaler))
         clock.mark("backward")
         if not self.method.replaces_optimizer_step(step):
-            step_with_decay(self.optimizer, recipe, rate, self.scaler)
+            set_rate(self.optimizer, rate)
+            self.pieces.run(
+                "optimizer", lambda: step_with_decay(self.optimizer, recipe, self.scaler)
+            )
         clock.mark("optimizer")
         update = self.method.update_topology(step)
         self.method.after_step(step)
+        outcome = self.pieces.lasting(loss)
+        if update.replaced_parameters:
+            for old, _ in update.replaced_parameters.values():
+                old.grad = None  # it may lie in a recording's memory
+            self.pieces.forget()
         clock.mark("topology")
-        self.optimizer.zero_grad(set_to_none=True)
+        if not self.pieces.owns_gradients:
+            self.optimizer.zero_grad(set_to_none=True)
         clock.mark("optimizer")
-        return loss.detach(), update
+        return outcome, update
 
 
 def build_session(spec: RunSpec, device: torch.device) -> Session:
@@ -115,7 +135,8 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
     workload = get_workload(spec.workload)
     model = build_model(workload, spec.seed).to(device)
     recompute_in(model, spec.execution.recomputes)
-    optimizer = make_optimizer(model, spec.recipe, device, spec.execution.optimizer)
+    recorded = spec.execution.cuda_graphs
+    optimizer = make_optimizer(model, spec.recipe, device, spec.execution.optimizer, recorded)
     if spec.start and spec.start.kind == FINETUNE:
         inherit(model, spec.start)  # dense, before the method selects units
     method = get_method(spec.method).create(spec.config)
@@ -127,10 +148,15 @@ def build_session(spec: RunSpec, device: torch.device) -> Session:
         workload.steps_per_epoch(spec.batch_size),
     )
     method.attach(model, optimizer, context)
+    if recorded and method.launch_key() is None:
+        raise UsageError(f"{spec.contender} waits for the device in its hooks: no CUDA graph does")
     if spec.dataset and not spec.stored:  # never other images under that name
         raise UsageError(f"nobody said where {spec.dataset} is")
     data = load_data(workload, spec.seed, spec.batch_size, device, spec.stored)
     torch.manual_seed(spec.seed)
     model.train()
     forward, scaler = forward_of(spec.execution, model), loss_scaler(spec.execution, device)
-    return Session(spec, device, model, optimizer, method, data, forward, scaler)
+    session = Session(spec, device, model, optimizer, method, data, forward, scaler)
+    if not recorded:
+        return session
+    return replace(session, pieces=RecordedPieces(CudaGraphs(device), optimizer.zero_grad))

@@ -51,6 +51,7 @@ class Snapshot:
 
     def restore(self, session: Session) -> None:
         """Topology first: it gives the tensors the shapes that the others are copied into."""
+        session.pieces.forget()
         session.optimizer.zero_grad(set_to_none=True)
         session.method.load_state_dict(copied(self.method))
         session.model.load_state_dict(self.model)

@@ -17,7 +17,7 @@ from bench.measure.memory import AllocatorPeak
 from bench.measure.sampler import Sampler
 from bench.optimization import learning_rate
 from bench.progress import Progress
-from bench.schema import RECOMPILE, WARM_UP
+from bench.schema import CAPTURE, RECOMPILE, WARM_UP
 from bench.session import Session
 from bench.step_records import StepRecord, pack_rows, pack_steps, unpack_rows, unpack_steps
 from bench.workloads.data import Split
@@ -68,6 +68,8 @@ class Training:
         """Steps that another process did, before this one went on."""
         self.recompiles = 0
         """Graphs compiled after the first step of a process."""
+        self.captures = 0
+        """Steps in which CUDA graphs were recorded."""
         self._disturbances = Disturbances(session.device)
         self._warm_up = min(WARM_UP_STEPS, session.spec.total_steps // 10)
         self._sampler = sampler or Sampler(None)
@@ -134,16 +136,23 @@ class Training:
         batch = session.batch(step)
         if self._allocator:
             self._allocator.reset()
-        graphs = graphs_compiled()
+        graphs, captures = graphs_compiled(), session.pieces.captures
         loss, update = session.train_step(step, batch, self._clock)
         peak = self._allocator.read() if self._allocator else None
         warm = (WARM_UP,) if step <= self._cold_until else ()
         self.recompiles += (graphs_compiled() - graphs) * (step > self.steps_before + 1)
         compiled = (RECOMPILE,) if graphs_compiled() > graphs else ()
+        captured = (CAPTURE,) if session.pieces.captures > captures else ()
+        self.captures += len(captured)
         rate = learning_rate(spec.recipe, step, spec.total_steps)
         self.steps.append(
             StepRecord(
-                (*warm, *flags, *compiled), kind, rate, loss, self.active_parameters[-1], peak
+                (*warm, *flags, *compiled, *captured),
+                kind,
+                rate,
+                loss,
+                self.active_parameters[-1],
+                peak,
             )
         )
         if not update:
@@ -173,6 +182,7 @@ class Training:
             "updates": pack_rows(self.updates),
             "active_parameters": self.active_parameters,
             "recompiles": self.recompiles,
+            "captures": self.captures,
             "disturbance_codes": self._codes(),
             "best": self._best,
             "top1": self._top1,
@@ -190,7 +200,7 @@ class Training:
         self.steps = unpack_steps(state["steps"])
         self.evals, self.updates = unpack_rows(state["evals"]), unpack_rows(state["updates"])
         self.active_parameters = state["active_parameters"]
-        self.recompiles = state["recompiles"]
+        self.recompiles, self.captures = state["recompiles"], state.get("captures", 0)
         self.disturbance_codes = state["disturbance_codes"]
         self.selected = selected
         self.steps_before = len(self.steps)

@@ -6,7 +6,7 @@ with randomised selection (section 8 of the specification) differ in their choos
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -104,6 +104,13 @@ class AbstractBarter(CompactMethod):
         collecting = any(units.collects(step) for units in self._types.values())
         update = any(step in units.proposals for units in self._types.values())
         return ("collecting",) * collecting + ("update",) * update
+
+    def launch_key(self) -> Hashable | None:
+        return tuple(units.collector.is_open for units in self._types.values())
+
+    def backward_was_replayed(self) -> None:
+        for units in self._types.values():
+            units.collector.count_again()
 
     def after_backward(self, step: int, loss_scale: float | Tensor = 1.0) -> None:
         scaled = isinstance(loss_scale, Tensor) or loss_scale != 1.0

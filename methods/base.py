@@ -15,7 +15,7 @@ Methods know no clock, file, logger or global random state: all chance is derive
 """
 
 from abc import ABC
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from enum import Enum
@@ -153,6 +153,16 @@ class SparseMethod(ABC):
     def flags(self, step: int) -> tuple[str, ...]:
         """What is special about this step: any of `collecting`, `update`, `dense_gradient`."""
         return ()
+
+    def launch_key(self) -> Hashable | None:
+        """What decides, beside the topology, which operators the next forward and backward pass
+        launch: hooks of the method's own. None if these wait for the device, so that the passes
+        can never be replayed from a recording."""
+        return ()
+
+    def backward_was_replayed(self) -> None:  # noqa: B027
+        """In place of calling the method's hooks, what they once launched was launched again: do
+        what they do on the host."""
 
     def replaces_optimizer_step(self, step: int) -> bool:
         """Whether the caller must leave the optimizer step of this step out."""

@@ -81,6 +81,7 @@ class ScoreCollector:
         self.sums = torch.zeros(2, sum(widths), dtype=dtype, device=reference.device)
         self._spans = layer_spans(widths)
         self._samples = [0] * len(widths)
+        self._samples_before = self._samples
 
     def open(self) -> None:
         """Start to observe."""
@@ -117,6 +118,12 @@ class ScoreCollector:
             self.sums[:, self._spans[layer]] += torch.stack(sums)
         self._samples[layer] += activation.shape[0]
 
+    def count_again(self) -> None:
+        """The operators of the last minibatch's backward pass ran again, without this object's
+        knowledge: they added to the same sums."""
+        if self.is_open and not any(self._samples):
+            self._samples = list(self._samples_before)
+
     def take(self, loss_scale: float | Tensor = 1.0, process_group: Any = None) -> Tensor | None:
         """Minibatch scores [2, units] since the last call; None if no backward pass was seen.
 
@@ -137,7 +144,7 @@ class ScoreCollector:
             sums, count = packed[:-1].view_as(sums) / ranks, packed[-1]
         scores = sums / (count * loss_scale)
         self.sums.zero_()
-        self._samples = [0] * len(self._samples)
+        self._samples_before, self._samples = self._samples, [0] * len(self._samples)
         return scores
 
 

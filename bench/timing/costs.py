@@ -90,6 +90,8 @@ def _allocator_peak(replayer: Replayer, part: Segment) -> tuple[int, int]:
     """Peak bytes allocated, without the saved states that a run does not have, and reserved."""
     session = replayer.session
     step = replayer.prepare(part)
+    if session.pieces.is_recording:  # a step of a run mostly finds its graphs recorded
+        replayer.record_before(part, step)
     batch = session.data.batch(step)
     allocator, clock = AllocatorPeak(session.device), make_clock(session.device)
     torch.cuda.empty_cache()  # what counting left reserved is no need of the step

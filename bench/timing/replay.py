@@ -73,6 +73,16 @@ class Replayer:
         self._seek(part.starts[0])
         return part.starts[0]
 
+    def record_before(self, part: Segment, step: int) -> None:
+        """Take steps until that step finds its pieces recorded: the ones before an update, which
+        must not be done twice, else itself."""
+        for before in (2, 1):
+            taken = max(1, step - before) if part.is_window else step
+            self._seek(taken)
+            self._step(taken)
+        self._seek(step)
+        self._clock.read()
+
     @property
     def saved_bytes(self) -> int:
         """What the saved states hold of the device's memory: no step needs it."""

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.amp.grad_scaler import GradScaler
 
-from bench.optimization import learning_rate, make_optimizer, step_with_decay
+from bench.optimization import learning_rate, make_optimizer, set_rate, step_with_decay
 from bench.workloads.recipes import VIT_DIGITS, Recipe
 
 RECIPE: Recipe = replace(
@@ -39,7 +39,8 @@ def test_decay_is_before_or_after_the_update(order: Literal["before", "after"]) 
         model.bias.fill_(2.0)
     optimizer = make_optimizer(model, recipe, torch.device("cpu"))
     model(torch.ones(1, 1)).sum().backward()
-    step_with_decay(optimizer, recipe, rate=0.5, scaler=GradScaler(enabled=False))
+    set_rate(optimizer, 0.5)
+    step_with_decay(optimizer, recipe, GradScaler(enabled=False))
     # Adam's first move is the rate (gradient positive), the decay a factor of 1 - 0.5 * 0.1.
     expected = 2.0 * 0.95 - 0.5 if order == "before" else (2.0 - 0.5) * 0.95
     assert model.weight.item() == pytest.approx(expected, rel=1e-6)
@@ -52,5 +53,6 @@ def test_frozen_parameters_do_not_decay() -> None:
     before = model.bias.clone()
     optimizer = make_optimizer(model, RECIPE, torch.device("cpu"))
     model(torch.ones(1, 1)).sum().backward()
-    step_with_decay(optimizer, RECIPE, rate=0.5, scaler=GradScaler(enabled=False))
+    set_rate(optimizer, 0.5)
+    step_with_decay(optimizer, RECIPE, GradScaler(enabled=False))
     assert torch.equal(model.bias, before)

@@ -134,7 +134,9 @@ def test_every_block_is_reached_and_the_rest_is_as_it_was() -> None:
     model = small_vit()
     recompute_in(model, frozenset({"norm", "gelu"}))
     reached = {name for name, m in model.named_modules() if isinstance(m, ForgetfulLinear)}
-    assert reached == {f"blocks.{i}.{m}" for i in range(4) for m in ("attn.qkv", "mlp.fc1", "mlp.fc2")}
+    assert reached == {
+        f"blocks.{i}.{m}" for i in range(4) for m in ("attn.qkv", "mlp.fc1", "mlp.fc2")
+    }
     untouched = small_vit()
     recompute_in(untouched, frozenset())
     assert not any(isinstance(m, ForgetfulLinear) for m in untouched.modules())
