@@ -93,7 +93,10 @@ class AbstractS2vite(SparseMethod):
         return self.config.overhead == OFFICIAL
 
     def launch_key(self) -> Hashable | None:
-        return None if self._is_official else super().launch_key()
+        return None if self._is_official else (self._scores.collector.is_open,)
+
+    def backward_was_replayed(self) -> None:
+        self._scores.collector.count_again()
 
     def gradient_need(self, step: int) -> GradientNeed:
         """Dense where units grow by gradients, and wherever gradients of inactive units, which are

@@ -26,7 +26,7 @@ from bench.optimization import learning_rate, make_optimizer, set_rate, step_wit
 from bench.recompute import recompute_in
 from bench.run_spec import RunSpec
 from bench.start import FINETUNE
-from bench.step_pieces import Pieces, RecordedPieces
+from bench.step_pieces import CALLED, Pieces, RecordedPieces
 from bench.workloads.build import build_model, load_data
 from bench.workloads.data import Data
 from bench.workloads.registry import get_workload
@@ -55,13 +55,13 @@ class Session:
     """The model, compiled where the run asks for it."""
     scaler: GradScaler
     """Of the loss; does nothing unless the run is in fp16."""
-    pieces: Pieces = Pieces()
+    pieces: Pieces = CALLED
     """How the parts of a step are carried out: called, or replayed from CUDA graphs."""
 
     def uncompiled(self) -> "Session":
         """The same session, whose steps can be looked into: counters see nothing of a graph."""
         self.pieces.forget()
-        return replace(self, forward=self.model, pieces=Pieces())
+        return replace(self, forward=self.model, pieces=CALLED)
 
     @property
     def is_dynamic(self) -> bool:

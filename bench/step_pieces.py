@@ -50,6 +50,10 @@ class Pieces:
         """The parameters, or the optimizer's state, are other tensors now."""
 
 
+CALLED = Pieces()
+"""They keep nothing: all sessions share them."""
+
+
 class Recording(Protocol):
     """Of one piece."""
 
