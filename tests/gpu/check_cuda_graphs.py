@@ -2,8 +2,8 @@
 
     python tests/gpu/check_cuda_graphs.py
 
-Output and exit codes are those of `check_measure.py`. Takes about two minutes. Times are printed and
-decide nothing.
+Output and exit codes are those of `check_measure.py`. Takes about two minutes. Times are printed
+and decide nothing.
 """
 
 import sys
