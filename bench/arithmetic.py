@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.amp.grad_scaler import GradScaler
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from bench.compilation import CompiledBlocks
 from bench.execution import Execution
 
 Forward = Callable[[Tensor], Tensor]
@@ -22,7 +23,6 @@ _BACKENDS = {
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
 }
-_MOST_GRAPHS = 100_000
 
 
 def autocast(execution: Execution, device: torch.device) -> AbstractContextManager:
@@ -52,20 +52,5 @@ def loss_scale(scaler: GradScaler) -> float | Tensor:
 
 
 def forward_of(execution: Execution, model: nn.Module) -> Forward:
-    """The model as the execution calls it.
-
-    torch takes a compiled model for one whose hooks never change, and silently runs it uncompiled
-    after eight graphs. Methods that collect scores have hooks that come and go, and those that
-    resize parameters need further graphs. It compiles in this process: a pool of others would
-    compute beside timed steps.
-    """
-    if not execution.compile:
-        return model
-    from torch._dynamo import config  # only here: these take a second to load
-    from torch._inductor import config as inductor_config
-
-    inductor_config.compile_threads = 1
-    config.skip_nnmodule_hook_guards = False
-    config.recompile_limit = config.accumulated_recompile_limit = _MOST_GRAPHS
-    config.fail_on_recompile_limit_hit = True
-    return torch.compile(model)
+    """The model as the execution calls it."""
+    return CompiledBlocks(model) if execution.compile else model
