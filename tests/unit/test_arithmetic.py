@@ -1,6 +1,5 @@
 """What an Execution makes of a training step: the same numbers, or finite ones."""
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from bench.accounting import StepAccount, account_step
-from bench.arithmetic import forward_of, loss_scale
+from bench.arithmetic import loss_scale
 from bench.execution import Execution
 from bench.measure.clock import make_clock
 from bench.measure.disturbances import graphs_compiled
@@ -19,13 +18,8 @@ from bench.session import Session, build_session
 from bench.snapshot import Snapshot
 from bench.study_file import study_spec
 from bench.workloads.recipes import VIT_DIGITS
-from methods.barter import Barter
-from methods.base import SparseMethod
-from methods.budget import TransformerShape
-from tests.support.training import Trained, attach, small_vit
 
 CPU = torch.device("cpu")
-needs_compiler = pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler: no g++")
 
 
 def session(method: str = "dense", steps: int = 8, **execution: Any) -> Session:
@@ -130,30 +124,3 @@ def test_accounting_looks_into_the_model_and_not_into_its_graph() -> None:
     before = graphs_compiled()
     assert account(compile=True) == account()
     assert graphs_compiled() == before
-
-
-SHAPE = TransformerShape(layers=2, width=8, heads=2, head_dim=4, channels=12, qkv_bias=True)
-
-
-def trained(method: SparseMethod, compiled: bool) -> Trained:
-    ready = attach(method, small_vit(shape=SHAPE), total_steps=6, shape=SHAPE)
-    ready.model = forward_of(Execution(compile=compiled), ready.model)  # pyright: ignore
-    return ready
-
-
-@needs_compiler
-@pytest.mark.filterwarnings("ignore")  # of torch's own compiler
-def test_a_compiled_model_trains_as_the_model_itself() -> None:
-    """Over updates that resize its parameters, with scores that come from hooks."""
-    eager, compiled = trained(Barter(), False), trained(Barter(), True)
-    before, graphs, transfers = graphs_compiled(), [], 0
-    for (_, loss, update), (_, other, same) in zip(
-        eager.run(1, 6), compiled.run(1, 6), strict=True
-    ):
-        assert other == pytest.approx(loss, rel=1e-9)
-        assert [vars(event) for event in same.events] == [vars(event) for event in update.events]
-        transfers += sum(event.executed for event in update.events)
-        graphs.append(graphs_compiled() - before)
-    assert transfers
-    assert graphs[0] > 0, "the first step compiles"
-    assert graphs[-1] > graphs[0], "a changed width compiles again"
