@@ -35,6 +35,8 @@ def answered(monkeypatch: pytest.MonkeyPatch, code: int, printed: str) -> list[l
         (Execution(tf32=True), CPU, "--tf32: there is no TF32 on cpu (Example CPU)"),
         (Execution(attention="cudnn"), CPU, "--attention cudnn: cpu (Example CPU) has auto, math"),
         (Execution(attention="efficient"), CPU, "--attention efficient"),
+        (Execution(cuda_graphs=True), CPU, "--cuda-graphs: there are no CUDA graphs on cpu (Exam"),
+        (Execution(cuda_graphs=True), MPS, "--cuda-graphs: there are no CUDA graphs on mps (Exam"),
         (Execution(attention="flash"), MPS, "--attention flash: mps (Example chip) has auto, math"),
         (Execution(attention="flash"), GPU, "add --autocast bf16 or fp16"),
         (Execution(attention="cudnn"), GPU, "--attention cudnn computes in half precision"),
@@ -77,6 +79,7 @@ def test_what_only_torch_knows_is_tried(monkeypatch: pytest.MonkeyPatch) -> None
 def test_what_every_device_can_do_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = answered(monkeypatch, 1, "never")
     refuse_impossible(DEFAULT, GPU)
+    refuse_impossible(Execution(cuda_graphs=True, recompute="norm"), GPU)
     refuse_impossible(Execution(attention="flash", optimizer="loop", threads=2), CPU)
     assert not tried
 

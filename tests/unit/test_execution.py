@@ -19,6 +19,9 @@ CHANGES = (
     {"attention": "math"},
     {"optimizer": "loop"},
     {"threads": 2},
+    {"recompute": "norm"},
+    {"recompute": "norm,gelu"},
+    {"cuda_graphs": True},
 )
 
 
@@ -76,6 +79,11 @@ def test_a_study_may_hold_grids_of_several_executions(tmp_path: Path) -> None:
         ({"attention": "xformers"}, "--attention is 'xformers': one of auto, math, flash"),
         ({"optimizer": "adam"}, "--optimizer is 'adam': one of fused, foreach, loop"),
         ({"threads": 0}, "--threads 0: a run needs at least 1 thread"),
+        ({"recompute": "relu"}, "--recompute is 'relu': none, or any of norm, gelu"),
+        ({"recompute": "gelu,norm"}, "--recompute is 'gelu,norm': none, or any of norm, gelu"),
+        ({"recompute": ""}, "--recompute is '': none, or any of norm, gelu"),
+        ({"recompute": "gelu", "compile": True}, "--recompute with --compile: the compiler itself"),
+        ({"cuda_graphs": True, "autocast": "fp16"}, "--cuda-graphs with --autocast fp16"),
     ],
 )
 def test_unknown_values_are_refused(wrong: dict, message: str) -> None:
@@ -83,7 +91,29 @@ def test_unknown_values_are_refused(wrong: dict, message: str) -> None:
         Execution(**wrong).check()
 
 
+@pytest.mark.parametrize(
+    ("asked", "recompute"),
+    [
+        ("gelu", "gelu"),
+        ("gelu, norm", "norm,gelu"),
+        (["gelu", "norm", "gelu"], "norm,gelu"),
+        ("none", "none"),
+    ],
+)
+def test_recomputed_activations_are_named_in_any_order(asked: object, recompute: str) -> None:
+    (grid,) = study_spec(None, {"steps": 10, "recompute": asked}).grids
+    assert grid.execution == Execution(recompute=recompute)
+
+
+@pytest.mark.parametrize("asked", ["norm,relu", "none,norm", ","])
+def test_unknown_activations_are_refused(asked: str) -> None:
+    with pytest.raises(UsageError, match="recompute"):
+        study_spec(None, {"steps": 10, "recompute": asked})
+
+
 def test_a_run_says_what_is_unusual_about_it() -> None:
     assert run().title == "dense, seed 0"
     assert run(compile=True, threads=2).title == "dense, seed 0 (compile on, threads 2)"
+    graphs = run("cuda", cuda_graphs=True, recompute="norm,gelu")
+    assert graphs.title == "dense, seed 0 (recompute norm,gelu, cuda graphs on)"
     assert Execution(tf32=False, attention="math").beside(DEFAULT) == "tf32 off, attention math"

@@ -242,6 +242,8 @@ def test_where_changes_do_not_tell_apart_every_difference_is_named(tmp_path: Pat
         ("compile", True),
         ("attention", "math"),
         ("optimizer", "foreach"),
+        ("recompute", "norm"),
+        ("cuda_graphs", True),
     ],
 )
 def test_runs_of_different_settings_are_neither_averaged_nor_compared(
