@@ -75,7 +75,7 @@ class Backend(Protocol):
         share their memory: they are replayed in the order in which they were made."""
         ...
 
-    def release(self, recordings: list[Recording]) -> None:
+    def release(self, recordings: list[Any]) -> None:
         """Give back the memory of recordings that nobody will replay."""
         ...
 
