@@ -20,7 +20,8 @@ PARTS = {part: f"predicted_peak_{part}_bytes" for part in MEMORY_PARTS}
 
 COLUMNS = (
     *("workload", "method", "density", "kind", "step", "batch_size", "device", "gpu"),
-    *("attention", "attention_kernel", "execution", "tf32", "autocast", "optimizer", "pad_channels"),
+    *("attention", "attention_kernel", "execution", "tf32", "autocast", "optimizer"),
+    "pad_channels",
     *(PEAK, *PARTS.values(), "workspace_included", "gpu_memory_bytes"),
     *("executed_macs", "executed_forward_macs", "executed_backward_macs", "recomputed_macs"),
     *("ideal_macs", "predicted_moved_bytes", "predicted_step_ms", "reason"),
