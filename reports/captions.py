@@ -138,7 +138,7 @@ def _disturbances(summaries: Sequence[Summary]) -> list[str]:
     """A note counting them: such times are no evidence of speed."""
     return [
         f"Disturbed by other programs: {what}. Their times are no evidence of speed: "
-        "`--mode time` is for that."
+        "repeat them with `--mode time` and nothing else running."
         for what in disturbed(summaries)
     ]
 

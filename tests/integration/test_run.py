@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bench import runner
+from bench import run_process
 from bench.method_registry import METHODS, get_method
 from bench.plan import plan_rows
 from bench.run_command import Manner, run_command
@@ -238,7 +238,7 @@ def test_failing_run_is_a_row_and_loses_nothing(
     assert run(tmp_path, methods="dense", seeds="0", steps=4)[0] == 0
     kept = snapshot(tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "_work", worker)
+        patch.setattr(run_process, "_work", worker)
         code, output = run(tmp_path, methods="dense,static", seeds="0", steps=4)
     assert code == 1
     assert reason in output
